@@ -18,12 +18,12 @@ from ullage.app.installer.manifests import ROLE_TEMPLATES, manifests, user_roles
 from ullage.app.installer.roles import API
 from ullage.kube.crds.definitions import crd_of, to_yaml
 from ullage.kube.kinds import Kind
-from ullage.space.api import QUOTAS
+from ullage.space.api import HARVESTER_QUOTAS
 from ullage.space.slice import space
-from ullage.vms.api.backups import BACKUPS
-from ullage.vms.api.restores import RESTORES
+from ullage.vms.api.backups import VM_BACKUPS
+from ullage.vms.api.restores import VM_RESTORES
 
-DEFINED: tuple[Kind[Any], ...] = (QUOTAS, BACKUPS, RESTORES)
+DEFINED: tuple[Kind[Any], ...] = (HARVESTER_QUOTAS, VM_BACKUPS, VM_RESTORES)
 FOLDER = Path(__file__).parent.parent / "deploy"
 
 

@@ -16,12 +16,12 @@ from bench.apiserver.load import MERGE, creates
 from bench.apiserver.wire import Connection, Json, Target
 from bench.engines.volumes import GIB, LIMITS, NS, PURGES, Scale, engine_name, entries_of
 from ullage.engines.api import (
+    ENGINE_SNAPSHOTS,
     ENGINES,
     FINALIZER,
     GROUP,
     KINDS,
     RUNNING,
-    SNAPSHOTS,
     VERSION,
     VOLUMES,
     Engine,
@@ -76,7 +76,7 @@ def _snapshots(volume: Volume, engine: Engine) -> Iterator[bytes]:
     for name, entry in (engine.status.snapshots or {}).items():
         if name != HEAD:
             plain = object_for(name, volume)
-            yield codec.encode(SNAPSHOTS, msgspec.structs.replace(plain, status=mirrored(plain, entry, engine)))
+            yield codec.encode(ENGINE_SNAPSHOTS, msgspec.structs.replace(plain, status=mirrored(plain, entry, engine)))
 
 
 async def _volumes(target: Target) -> list[Volume]:

@@ -17,7 +17,7 @@ import uvloop
 from bench.engines.moments import tell
 from bench.engines.volumes import NS, MadeUpEngines, Scale, volume_name
 from ullage.clock import SystemClock
-from ullage.engines.api import SNAPSHOTS, VOLUMES, Snapshot, SnapshotSpec
+from ullage.engines.api import ENGINE_SNAPSHOTS, VOLUMES, Snapshot, SnapshotSpec
 from ullage.engines.model import stamped
 from ullage.engines.settings import Settings
 from ullage.engines.slice import Options, engines
@@ -110,7 +110,7 @@ class Stage:
         runtime.Queue = CountedQueue  # type: ignore[attr-defined]  # each controller makes its own
         self.controllers = self.wiring.made(part)
         self.queues: dict[str, Any] = {one.name: one.queue for one in self.controllers}
-        self.snapshots = Ready(next(one for one in self.wiring.caches if one.kind is SNAPSHOTS))
+        self.snapshots = Ready(next(one for one in self.wiring.caches if one.kind is ENGINE_SNAPSHOTS))
 
     def _writes(self) -> None:
         """Asked before each write, and each repetition of one."""
@@ -134,7 +134,7 @@ class Stage:
 
     async def version(self) -> int:
         """The API server's count of writes by anybody."""
-        return int((await self.client.list(SNAPSHOTS, NS, labels="no=such")).resource_version)
+        return int((await self.client.list(ENGINE_SNAPSHOTS, NS, labels="no=such")).resource_version)
 
 
 async def upgrade(stage: Stage) -> None:
@@ -179,7 +179,7 @@ async def one_more(stage: Stage) -> None:
     body = Snapshot(metadata=meta, spec=SnapshotSpec(volume=volume.metadata.name, create_snapshot=True))
     stage.forget()
     begun, ready = time.monotonic(), stage.snapshots.ready
-    await stage.client.create(SNAPSHOTS, body)
+    await stage.client.create(ENGINE_SNAPSHOTS, body)
     await stage.snapshots.until(ready=ready + 1)
     spent = time.monotonic() - begun
     for _ in range(ROUNDS_AFTER):

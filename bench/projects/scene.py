@@ -23,7 +23,7 @@ from tests.e2e.projects_scene import Platform, SeedCluster, UserCluster
 from tests.e2e.snapshot_scene import eventually
 from ullage.app.installer.manifests import NAMESPACE
 from ullage.ledger.api import LEDGERS
-from ullage.projects.api.quotas import QUOTAS
+from ullage.projects.api.quotas import PROJECT_QUOTAS
 from ullage.quantity import Quantity
 
 SECONDS: Final = 1200.0
@@ -60,7 +60,7 @@ class UsageWatch:
     """When the master's sum of a project was seen to reach which number of CPUs. Every Machine has one."""
 
     def __init__(self, api: Api, project: str) -> None:
-        self._path = f"{QUOTAS.path()}?fieldSelector=metadata.name%3Dproject-{project}"
+        self._path = f"{PROJECT_QUOTAS.path()}?fieldSelector=metadata.name%3Dproject-{project}"
         self._api = api
         self._times: list[float] = []
         self._highest: list[int] = []  # rising; beside the times

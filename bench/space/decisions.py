@@ -33,8 +33,8 @@ from ullage.ledger.codec import book_of
 from ullage.ledger.keys import ledger_name
 from ullage.snapshots.used import CAPACITY
 from ullage.space.accounts import NAMESPACE_CELL, RESOURCE, stamp_for
-from ullage.space.api import NAME, QUOTAS
-from ullage.vms.api.machines import MACHINES
+from ullage.space.api import HARVESTER_QUOTAS, NAME
+from ullage.vms.api.machines import VIRTUAL_MACHINES
 
 Json = dict[str, Any]
 CLIENTS: Final = 32  # that fill the large namespace
@@ -71,7 +71,7 @@ async def measure(scene: Scene, large: Size, *, decisions: int) -> tuple[Found, 
         await fill(target, namespace, size)
     with processes(scene) as webhook:
         for namespace, size in zip(namespaces, sizes, strict=True):
-            await create_all(target, QUOTAS.path(namespace), [quota(size)])
+            await create_all(target, HARVESTER_QUOTAS.path(namespace), [quota(size)])
             await asyncio.to_thread(wait_limited, scene, namespace)
         for namespace, size in zip(namespaces, sizes, strict=True):
             await asyncio.to_thread(wait_counted, scene, namespace, size)
@@ -80,13 +80,13 @@ async def measure(scene: Scene, large: Size, *, decisions: int) -> tuple[Found, 
 
 def bring_machines(scene: Scene) -> None:
     """Brings KubeVirt's kind where the control plane does not have it yet."""
-    answer = scene.api.call("POST", DEFINITIONS, crd_of(MACHINES))
+    answer = scene.api.call("POST", DEFINITIONS, crd_of(VIRTUAL_MACHINES))
     if answer.code not in (201, 409):
-        raise RuntimeError(f"{MACHINES.name} cannot be defined: {answer.code}: {answer.message}")
+        raise RuntimeError(f"{VIRTUAL_MACHINES.name} cannot be defined: {answer.code}: {answer.message}")
     deadline = time.monotonic() + SECONDS
-    while scene.api.get(MACHINES.path()).code != 200:
+    while scene.api.get(VIRTUAL_MACHINES.path()).code != 200:
         if time.monotonic() > deadline:
-            raise TimeoutError(f"{MACHINES.name} is not served after {SECONDS:.0f} s")
+            raise TimeoutError(f"{VIRTUAL_MACHINES.name} is not served after {SECONDS:.0f} s")
         time.sleep(0.1)
 
 
@@ -112,7 +112,7 @@ async def fill(target: Target, namespace: str, size: Size) -> None:
     say(f"{namespace}: {size.vms} VMs, {size.claims} claims, {size.snapshots} snapshots")
     claims = [claim(claim_name(number), SMALL) for number in range(size.claims)]
     await create_all(target, CLAIMS.path(namespace), [*claims, claim(LARGE, TOO_LARGE)])
-    await create_all(target, MACHINES.path(namespace), [machine(number, size) for number in range(size.vms)])
+    await create_all(target, VIRTUAL_MACHINES.path(namespace), [machine(number, size) for number in range(size.vms)])
     bodies = [stamped(number, size) for number in range(size.snapshots)]
     await create_all(target, GA.snapshots(namespace), bodies)
 
@@ -147,8 +147,8 @@ def machine(number: int, size: Size) -> Json:
     disks = [{"name": f"disk-{at}", "persistentVolumeClaim": {"claimName": name}} for at, name in enumerate(names)]
     spec = {"runStrategy": "Halted", "template": {"spec": {"domain": {"devices": {}}, "volumes": disks}}}
     return {
-        "apiVersion": MACHINES.api_version,
-        "kind": MACHINES.kind,
+        "apiVersion": VIRTUAL_MACHINES.api_version,
+        "kind": VIRTUAL_MACHINES.kind,
         "metadata": {"name": vm_name(number)},
         "spec": spec,
     }
@@ -168,7 +168,7 @@ def stamped(number: int, size: Size) -> Json:
 def quota(size: Size) -> Json:
     limits = {vm_name(number): LIMIT for number in range(size.vms)}
     spec = {"snapshotLimit": {"namespaceTotalSnapshotSizeQuota": 2**62, "vmTotalSnapshotSizeQuota": limits}}
-    return {"apiVersion": QUOTAS.api_version, "kind": QUOTAS.kind, "metadata": {"name": NAME}, "spec": spec}
+    return {"apiVersion": HARVESTER_QUOTAS.api_version, "kind": HARVESTER_QUOTAS.kind, "metadata": {"name": NAME}, "spec": spec}
 
 
 def wait_limited(scene: Scene, namespace: str) -> None:

@@ -28,8 +28,8 @@ from ullage.ledger.api import LEDGERS
 from ullage.ledger.slice import LEDGER
 from ullage.projects.api.kkp import CLUSTERS, PROJECTS, SEEDS, SETTINGS
 from ullage.projects.api.machines import MACHINE_DEPLOYMENTS, MACHINE_SETS, MACHINES
-from ullage.projects.api.quotas import QUOTAS
-from ullage.projects.api.records import RECORDS
+from ullage.projects.api.quotas import PROJECT_QUOTAS
+from ullage.projects.api.records import MACHINE_RECORDS
 from ullage.projects.settings import KUBECONFIG_SECRET, SEED_NAMESPACE
 from ullage.projects.slice import master as master_slice
 from ullage.projects.slice import seed as seed_slice
@@ -208,7 +208,7 @@ class SeedCluster:
         """The watch of an idle kind moves on about once a minute. Something that counts for nobody moves it on at once."""
         self._stirs += 1
         name = f"stir-{self._stirs}"
-        for kind in (CLUSTERS, RECORDS):
+        for kind in (CLUSTERS, MACHINE_RECORDS):
             body = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": name}}
             self.api.call("POST", kind.path(), body)
             self.api.call("DELETE", kind.path("", name))
@@ -235,7 +235,7 @@ class SeedCluster:
 
     def quota(self, project: str) -> Json:
         """The copy; empty where there is none."""
-        answer = self.api.get(QUOTAS.path("", f"project-{project}"))
+        answer = self.api.get(PROJECT_QUOTAS.path("", f"project-{project}"))
         return answer.obj if answer.code == 200 else {}
 
 
@@ -286,13 +286,18 @@ class Platform:
 
     def ask_quota(self, project: str, **quota: str) -> Answer:
         spec = {"subject": {"name": project, "kind": "project"}, "quota": quota}
-        body = {"apiVersion": QUOTAS.api_version, "kind": QUOTAS.kind, "metadata": {"name": f"project-{project}"}, "spec": spec}
-        return self.api.call("POST", QUOTAS.path(), body)
+        body = {
+            "apiVersion": PROJECT_QUOTAS.api_version,
+            "kind": PROJECT_QUOTAS.kind,
+            "metadata": {"name": f"project-{project}"},
+            "spec": spec,
+        }
+        return self.api.call("POST", PROJECT_QUOTAS.path(), body)
 
     def set_quota(self, project: str, **quota: str | None) -> None:
         """Makes it, or changes what is named; waits until every seed that can be reached is told."""
         if self.quota(project):
-            self.api.merge(QUOTAS.path("", f"project-{project}"), {"spec": {"quota": quota}})
+            self.api.merge(PROJECT_QUOTAS.path("", f"project-{project}"), {"spec": {"quota": quota}})
         else:
             answer = self.ask_quota(project, **{name: value for name, value in quota.items() if value is not None})
             assert answer.code == CREATED, answer.raw
@@ -311,7 +316,7 @@ class Platform:
             raise AssertionError(f"{error}: {self.condition(project, 'Ready')}") from None
 
     def quota(self, project: str) -> Json:
-        answer = self.api.get(QUOTAS.path("", f"project-{project}"))
+        answer = self.api.get(PROJECT_QUOTAS.path("", f"project-{project}"))
         return answer.obj if answer.code == 200 else {}
 
     def used(self, project: str) -> dict[str, str]:

@@ -11,7 +11,7 @@ from ullage.app.drivers import Chosen
 from ullage.kube.slices import Slice
 from ullage.ledger.api import LEDGERS
 from ullage.projects.api.kkp import CLUSTERS, PROJECTS, SEEDS, SETTINGS
-from ullage.projects.api.quotas import QUOTAS
+from ullage.projects.api.quotas import PROJECT_QUOTAS
 
 
 def slices(chosen: Chosen) -> Iterator[Slice]:
@@ -20,9 +20,9 @@ def slices(chosen: Chosen) -> Iterator[Slice]:
             case "cluster":
                 yield Slice(name="cluster")
             case "master":
-                yield Slice(name="master", kinds=(QUOTAS,), foreign=(PROJECTS, SEEDS, SETTINGS))
+                yield Slice(name="master", kinds=(PROJECT_QUOTAS,), foreign=(PROJECTS, SEEDS, SETTINGS))
             case "seed":
-                yield Slice(name="seed", kinds=(QUOTAS, LEDGERS), foreign=(CLUSTERS,))
+                yield Slice(name="seed", kinds=(PROJECT_QUOTAS, LEDGERS), foreign=(CLUSTERS,))
 
 
 if __name__ == "__main__":

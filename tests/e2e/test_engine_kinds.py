@@ -19,7 +19,7 @@ import msgspec
 import pytest
 
 from ullage.admission.run import Settings, run_webhook
-from ullage.engines.api import ENGINES, KINDS, SNAPSHOTS, VOLUMES
+from ullage.engines.api import ENGINE_SNAPSHOTS, ENGINES, KINDS, VOLUMES
 from ullage.engines.chain import HEAD
 from ullage.engines.policy import POLICY
 from ullage.engines.settings import Settings as EngineSettings
@@ -115,7 +115,7 @@ ENTRY: Json = {
 }
 THEIRS = [
     pytest.param(
-        SNAPSHOTS,
+        ENGINE_SNAPSHOTS,
         {"spec": {"volume": "vol", "createSnapshot": False, "labels": None}, "status": SNAPSHOT_STATUS},
         id="a snapshot",
     ),
@@ -176,13 +176,13 @@ def test_what_longhorn_writes_is_kept_whole_and_can_be_read(
 
 def test_a_field_that_longhorn_does_not_know_is_dropped_from_a_snapshot(served: Api, namespace: str) -> None:
     spec = {"volume": "vol", "createSnapshot": True, "dataEngine": "v3", "colour": "red"}
-    found = served.create(SNAPSHOTS.path(namespace), body(SNAPSHOTS, "a", spec=spec))
+    found = served.create(ENGINE_SNAPSHOTS.path(namespace), body(ENGINE_SNAPSHOTS, "a", spec=spec))
     assert found["spec"] == {"volume": "vol", "createSnapshot": True}
 
 
 def test_a_person_reads_snapshots_in_columns(served: Api, namespace: str, kubectl: Kubectl) -> None:
-    path = SNAPSHOTS.path(namespace)
-    found = served.create(path, body(SNAPSHOTS, "daily", spec={"volume": "vol", "createSnapshot": False}))
+    path = ENGINE_SNAPSHOTS.path(namespace)
+    found = served.create(path, body(ENGINE_SNAPSHOTS, "daily", spec={"volume": "vol", "createSnapshot": False}))
     served.replace(f"{path}/daily/status", {**found, "status": SNAPSHOT_STATUS})
     table = kubectl("get", "lhsnap")
     assert table.lines[0].split() == ["NAME", "VOLUME", "CREATED", "READY", "SIZE", "RESTORE-SIZE", "AGE"]
@@ -271,12 +271,27 @@ EDITS = [
     (VOLUMES, "no source any more", {"dataSource": None}, "dataSource cannot be changed: the volume has its data already"),
     (VOLUMES, "a smaller size", {"size": "536870912"}, "size cannot be changed"),
     (VOLUMES, "a larger size", {"size": "2147483648"}, "size cannot be changed"),
-    (SNAPSHOTS, "another volume", {"volume": "other"}, "volume cannot be changed; delete the snapshot and create another"),
-    (SNAPSHOTS, "no volume", {"volume": None}, "volume cannot be changed; delete the snapshot and create another"),
-    (SNAPSHOTS, "no request", {"createSnapshot": False}, "createSnapshot cannot be changed; delete the snapshot and create"),
-    (SNAPSHOTS, "other labels", {"labels": {"a": "c"}}, "labels cannot be changed; delete the snapshot and create another"),
-    (SNAPSHOTS, "no labels", {"labels": None}, "labels cannot be changed; delete the snapshot and create another"),
-    (SNAPSHOTS, "no spec", None, "spec is required"),
+    (
+        ENGINE_SNAPSHOTS,
+        "another volume",
+        {"volume": "other"},
+        "volume cannot be changed; delete the snapshot and create another",
+    ),
+    (ENGINE_SNAPSHOTS, "no volume", {"volume": None}, "volume cannot be changed; delete the snapshot and create another"),
+    (
+        ENGINE_SNAPSHOTS,
+        "no request",
+        {"createSnapshot": False},
+        "createSnapshot cannot be changed; delete the snapshot and create",
+    ),
+    (
+        ENGINE_SNAPSHOTS,
+        "other labels",
+        {"labels": {"a": "c"}},
+        "labels cannot be changed; delete the snapshot and create another",
+    ),
+    (ENGINE_SNAPSHOTS, "no labels", {"labels": None}, "labels cannot be changed; delete the snapshot and create another"),
+    (ENGINE_SNAPSHOTS, "no spec", None, "spec is required"),
 ]
 
 
@@ -287,7 +302,7 @@ def test_what_was_asked_for_stands_without_any_webhook(
 ) -> None:
     spec = {
         VOLUMES: {**GOOD, "dataSource": "snap://a/b"},
-        SNAPSHOTS: {"volume": "vol", "createSnapshot": True, "labels": {"a": "b"}},
+        ENGINE_SNAPSHOTS: {"volume": "vol", "createSnapshot": True, "labels": {"a": "b"}},
     }[kind]
     made = body(kind, "it", spec=spec)
     made["metadata"]["finalizers"] = ["example.com/held"]
@@ -315,25 +330,25 @@ FINALIZERS = "metadata.finalizers: Ullage's controllers take longhorn.io and ull
 STAMP = "metadata.annotations: ullage.io/… and pv.kubernetes.io/provisioned-by are set by Ullage alone"
 HOLD = "metadata.annotations: a hold of Ullage's own (hold.ullage.io/…) ends with the object that it is kept by: delete that"
 GUARDED = [
-    ("no label", SNAPSHOTS, {"labels": {"longhornvolume": None}}, LABEL),
-    ("the label of another", SNAPSHOTS, {"labels": {"longhornvolume": "other"}}, LABEL),
-    ("no owner", SNAPSHOTS, {"ownerReferences": None}, OWNER),
-    ("another owner of the name", SNAPSHOTS, {"ownerReferences": [OTHER]}, OWNER),
-    ("no finalizer", SNAPSHOTS, {"finalizers": ["example.com/held"]}, FINALIZERS),
+    ("no label", ENGINE_SNAPSHOTS, {"labels": {"longhornvolume": None}}, LABEL),
+    ("the label of another", ENGINE_SNAPSHOTS, {"labels": {"longhornvolume": "other"}}, LABEL),
+    ("no owner", ENGINE_SNAPSHOTS, {"ownerReferences": None}, OWNER),
+    ("another owner of the name", ENGINE_SNAPSHOTS, {"ownerReferences": [OTHER]}, OWNER),
+    ("no finalizer", ENGINE_SNAPSHOTS, {"finalizers": ["example.com/held"]}, FINALIZERS),
     ("no finalizer of a volume", VOLUMES, {"finalizers": ["example.com/held", "ullage.io/engine"]}, FINALIZERS),
     ("no other one of a volume", VOLUMES, {"finalizers": ["example.com/held", "longhorn.io"]}, FINALIZERS),
     ("no finalizers at all", VOLUMES, {"finalizers": None}, FINALIZERS),
-    ("another stamp", SNAPSHOTS, {"annotations": {"ullage.io/takes": "{1}"}}, STAMP),
-    ("no stamp", SNAPSHOTS, {"annotations": {"ullage.io/takes": None}}, STAMP),
+    ("another stamp", ENGINE_SNAPSHOTS, {"annotations": {"ullage.io/takes": "{1}"}}, STAMP),
+    ("no stamp", ENGINE_SNAPSHOTS, {"annotations": {"ullage.io/takes": None}}, STAMP),
     ("a stamp of one's own", VOLUMES, {"annotations": {"ullage.io/made-up": "1"}}, STAMP),
     ("a mark that it goes with a claim", VOLUMES, {"annotations": {"pv.kubernetes.io/provisioned-by": "me"}}, STAMP),
     ("no annotations", VOLUMES, {"annotations": None}, STAMP),
     ("no hold", VOLUMES, {"annotations": {"hold.ullage.io/1": None}}, HOLD),
-    ("another hold", SNAPSHOTS, {"annotations": {"hold.ullage.io/1": "mine"}}, HOLD),
+    ("another hold", ENGINE_SNAPSHOTS, {"annotations": {"hold.ullage.io/1": "mine"}}, HOLD),
 ]
 FREE = [
-    pytest.param(SNAPSHOTS, {"labels": {"app": "db"}}, id="other labels"),
-    pytest.param(SNAPSHOTS, {"annotations": {"note": None, "hold.ullage.io/2": None}}, id="notes, and holds of persons"),
+    pytest.param(ENGINE_SNAPSHOTS, {"labels": {"app": "db"}}, id="other labels"),
+    pytest.param(ENGINE_SNAPSHOTS, {"annotations": {"note": None, "hold.ullage.io/2": None}}, id="notes, and holds of persons"),
     pytest.param(VOLUMES, {"annotations": {"hold.ullage.io/3": "until friday"}}, id="a hold of a person"),
 ]
 
@@ -369,9 +384,9 @@ def tied(api: Api, namespace: str, kind: Kind[Any], *, going: bool) -> Iterator[
     volume = api.create(VOLUMES.path(namespace), body(VOLUMES, f"v-{uuid.uuid4().hex[:8]}", spec=GOOD))["metadata"]
     owner = {**OTHER, "name": volume["name"], "uid": volume["uid"]}
     name = f"it-{uuid.uuid4().hex[:8]}"
-    made = body(kind, name, spec={"volume": volume["name"]} if kind is SNAPSHOTS else GOOD)
+    made = body(kind, name, spec={"volume": volume["name"]} if kind is ENGINE_SNAPSHOTS else GOOD)
     made["metadata"] |= {"annotations": STAMPS, "finalizers": ["example.com/held", "longhorn.io", "ullage.io/engine"]}
-    if kind is SNAPSHOTS:
+    if kind is ENGINE_SNAPSHOTS:
         made["metadata"] |= {"labels": {"longhornvolume": volume["name"]}, "ownerReferences": [owner]}
     path = f"{kind.path(namespace)}/{name}"
     api.create(kind.path(namespace), made)
@@ -491,8 +506,8 @@ def _let_in(api: Api, namespace: str) -> None:
 def _until_asked(api: Api, namespace: str) -> None:
     """API servers learn of a registration a moment after it is stored."""
     deadline = time.monotonic() + START_SECONDS
-    probe = body(SNAPSHOTS, HEAD, spec={"volume": "vol"})
-    while api.call("POST", f"{SNAPSHOTS.path(namespace)}?dryRun=All", probe).code != 422:
+    probe = body(ENGINE_SNAPSHOTS, HEAD, spec={"volume": "vol"})
+    while api.call("POST", f"{ENGINE_SNAPSHOTS.path(namespace)}?dryRun=All", probe).code != 422:
         assert time.monotonic() < deadline, "the door is not asked"
         time.sleep(0.05)
 
@@ -503,7 +518,7 @@ def refused(ran: Ran, *words: str) -> None:
 
 
 def test_what_a_person_creates_is_tied_to_its_volume(door: Api, namespace: str, kubectl: Kubectl) -> None:
-    said = kubectl("create", "-f", "-", stdin=body(SNAPSHOTS, "mine", spec={"volume": "vol"})).err
+    said = kubectl("create", "-f", "-", stdin=body(ENGINE_SNAPSHOTS, "mine", spec={"volume": "vol"})).err
     assert said == f'Warning: metadata.finalizers: "longhorn.io": {PREFER}\n', "Longhorn chose the name, on every server"
     found = kubectl("get", "lhsnap", "mine", "-o", "json").json
     volume = door.get(f"{VOLUMES.path(namespace)}/vol").obj
@@ -526,7 +541,7 @@ def test_what_a_person_creates_is_tied_to_its_volume(door: Api, namespace: str, 
 
 def test_what_cannot_be_is_refused_with_the_reason(door: Api, namespace: str, kubectl: Kubectl) -> None:
     def create(name: str, *options: str, **spec: Any) -> Ran:
-        return kubectl.run("create", "-f", "-", *options, stdin=body(SNAPSHOTS, name, spec={"volume": "vol", **spec}))
+        return kubectl.run("create", "-f", "-", *options, stdin=body(ENGINE_SNAPSHOTS, name, spec={"volume": "vol", **spec}))
 
     refused(create("a", createSnapshot=False), "only the system creates those; to take a snapshot, leave it out")
     refused(create("a", volume="vlo"), f"spec.volume: volume 'vlo' does not exist in namespace {namespace}")
@@ -543,11 +558,11 @@ def test_limits_of_the_volume_hold_at_the_door(door: Api, namespace: str, kubect
     made = door.create(ENGINES.path(namespace), body(ENGINES, "vol-e-0", spec={"volumeName": "vol"}))
     status = {"currentState": "running", "snapshots": entries}
     door.replace(f"{ENGINES.path(namespace)}/vol-e-0/status", {**made, "status": status})
-    kubectl("create", "-f", "-", stdin=body(SNAPSHOTS, "second", spec={"volume": "vol"}))
-    third = body(SNAPSHOTS, "third", spec={"volume": "vol"})
+    kubectl("create", "-f", "-", stdin=body(ENGINE_SNAPSHOTS, "second", spec={"volume": "vol"}))
+    third = body(ENGINE_SNAPSHOTS, "third", spec={"volume": "vol"})
     deadline = time.monotonic() + 20  # the door hears of the engine and of the second snapshot a moment later
     while (ran := kubectl.run("create", "--dry-run=server", "-f", "-", stdin=third)).code == 0:
         assert time.monotonic() < deadline, "the limit does not hold"
     refused(ran, "Forbidden", "volume vol has 1 snapshot and 1 being taken, and 2 are allowed (snapshotMaxCount)")
-    shown = body(SNAPSHOTS, "a", spec={"volume": "vol", "createSnapshot": False})
+    shown = body(ENGINE_SNAPSHOTS, "a", spec={"volume": "vol", "createSnapshot": False})
     kubectl("create", f"--as={SYSTEM}", "-f", "-", stdin=shown)

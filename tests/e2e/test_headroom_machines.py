@@ -22,7 +22,7 @@ from ullage.ledger.amounts import Amounts
 from ullage.ledger.charging.stamps import COST, STAMP
 from ullage.ledger.keys import ledger_name
 from ullage.ledger.service.limits import set_limits
-from ullage.vms.api.machines import INSTANCES, MACHINES
+from ullage.vms.api.machines import INSTANCES, VIRTUAL_MACHINES
 
 from .apart import IS_BORROWED
 from .api import Answer
@@ -80,7 +80,7 @@ class Team:
         self.scene = scene
         self.api = scene.api
         self.namespace = scene.namespace()
-        self.machines = MACHINES.path(self.namespace)
+        self.machines = VIRTUAL_MACHINES.path(self.namespace)
         self.instances = INSTANCES.path(self.namespace)
 
     def limit(self, cpu: int, memory: int) -> None:
@@ -105,8 +105,8 @@ class Team:
         self, name: str, *, strategy: str = "Halted", annotations: Mapping[str, str] | None = None, cpu: str = "1"
     ) -> Json:
         return {
-            "apiVersion": MACHINES.api_version,
-            "kind": MACHINES.kind,
+            "apiVersion": VIRTUAL_MACHINES.api_version,
+            "kind": VIRTUAL_MACHINES.kind,
             "metadata": {"name": name, "annotations": dict(annotations or {})},
             "spec": {"runStrategy": strategy, "template": {"spec": {"domain": domain(cpu)}}},
         }
@@ -130,7 +130,13 @@ class Team:
         return self.api.call("PATCH", path, {"status": status}, headers={**headers, **MERGE})
 
     def instance(self, name: str, *, owner: str = "", headers: Mapping[str, str] = PERSON, cpu: str = "1") -> Answer:
-        reference = {"apiVersion": MACHINES.api_version, "kind": MACHINES.kind, "name": name, "uid": owner, "controller": True}
+        reference = {
+            "apiVersion": VIRTUAL_MACHINES.api_version,
+            "kind": VIRTUAL_MACHINES.kind,
+            "name": name,
+            "uid": owner,
+            "controller": True,
+        }
         body = {
             "apiVersion": INSTANCES.api_version,
             "kind": INSTANCES.kind,

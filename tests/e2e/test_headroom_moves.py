@@ -25,9 +25,9 @@ from ullage.ledger.api import NAMESPACE as LEDGER_NAMESPACE
 from ullage.ledger.charging.stamps import STAMP
 from ullage.ledger.codec import book_of
 from ullage.ledger.keys import ledger_name
-from ullage.vms.api.backups import BACKUPS
+from ullage.vms.api.backups import VM_BACKUPS
 from ullage.vms.api.migrations import MIGRATIONS
-from ullage.vms.api.restores import RESTORES
+from ullage.vms.api.restores import VM_RESTORES
 
 from .apart import IS_BORROWED
 from .api import Answer
@@ -53,8 +53,8 @@ class Mover(Team):
         super().__init__(scene)
         self.migrations = MIGRATIONS.path(self.namespace)
         self.pods = f"/api/v1/namespaces/{self.namespace}/pods"
-        self.backups = BACKUPS.path(self.namespace)
-        self.restores = RESTORES.path(self.namespace)
+        self.backups = VM_BACKUPS.path(self.namespace)
+        self.restores = VM_RESTORES.path(self.namespace)
 
     def limited(self, machines: int) -> Mover:
         """Room for so many machines, and for as many migrations at once; exact from then on."""
@@ -88,7 +88,7 @@ class Mover(Team):
 
     def restore(self, name: str, target: str, **spec: Any) -> Answer:
         wanted = {"target": {"name": target}, "virtualMachineBackupName": "monday", "newVM": True, **spec}
-        return self.api.call("POST", self.restores, {**_type(RESTORES), "metadata": {"name": name}, "spec": wanted})
+        return self.api.call("POST", self.restores, {**_type(VM_RESTORES), "metadata": {"name": name}, "spec": wanted})
 
     def used(self, account: str) -> str:
         """Cores, as the ledger has them counted."""
@@ -167,7 +167,7 @@ def backed_up(team: Mover) -> None:
     """A VM that is stopped, and a backup of it that is ready."""
     team.stopped("db")
     body = {"metadata": {"name": "monday"}, "spec": {"source": {"name": "db"}, "type": "snapshot"}}
-    assert team.api.call("POST", team.backups, {**_type(BACKUPS), **body}).code == 201
+    assert team.api.call("POST", team.backups, {**_type(VM_BACKUPS), **body}).code == 201
     path = f"{team.backups}/monday"
     eventually("the backup is ready", lambda: team.api.get(path).obj.get("status", {}).get("readyToUse") is True)
 

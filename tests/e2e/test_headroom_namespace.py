@@ -17,7 +17,7 @@ from ullage.headroom.namespaces import EXCEEDS, HEADROOM_LABEL
 from ullage.headroom.shares import MAINTENANCE_AVAILABLE, MAINTENANCE_QUOTA, RESOURCE_QUOTA, VM_AVAILABLE
 from ullage.kube.client.client import Client
 from ullage.kube.client.config import Config
-from ullage.vms.api.machines import MACHINES
+from ullage.vms.api.machines import VIRTUAL_MACHINES
 
 from .apart import IS_BORROWED
 from .api import Answer, Api
@@ -265,7 +265,7 @@ class Tenant:
         async def say() -> None:
             async with Client(self._kubevirt) as client:
                 merge = {"status": {"printableStatus": status}}
-                await client.patch(MACHINES, machine, self.name, merge=merge, subresource="status")
+                await client.patch(VIRTUAL_MACHINES, machine, self.name, merge=merge, subresource="status")
 
         asyncio.run(say())
 

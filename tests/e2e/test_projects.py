@@ -11,7 +11,7 @@ import pytest
 
 from ullage.ledger.api import LEDGERS, NAMESPACE
 from ullage.projects.api.kkp import CLUSTERS
-from ullage.projects.api.quotas import QUOTAS
+from ullage.projects.api.quotas import PROJECT_QUOTAS
 
 from .apart import IS_BORROWED
 from .projects_scene import CREATED, FORBIDDEN, Platform, SeedCluster, UserCluster, eventually_is, platform
@@ -175,18 +175,20 @@ def test_a_default_quota_comes_follows_the_setting_and_goes(kkp: Platform, proje
         assert labels["subject-name"] == project
         kkp.default(cpu="6")
         eventually_is("it follows", {"cpu": "6"}, lambda: kkp.quota(project)["spec"]["quota"])
-        refused = kkp.api.call("DELETE", QUOTAS.path("", f"project-{project}"))
+        refused = kkp.api.call("DELETE", PROJECT_QUOTAS.path("", f"project-{project}"))
         assert (refused.code, "Removing default Project Quota" in refused.message) == (FORBIDDEN, True), refused.raw
 
         # Somebody gives the project a quota of its own: it stays, whatever the default is, until it is deleted.
         marks = {"default": None, "kkp-default-resource-quota": None}
-        kkp.api.merge(QUOTAS.path("", f"project-{project}"), {"metadata": {"labels": marks}, "spec": {"quota": {"cpu": "9"}}})
+        kkp.api.merge(
+            PROJECT_QUOTAS.path("", f"project-{project}"), {"metadata": {"labels": marks}, "spec": {"quota": {"cpu": "9"}}}
+        )
         kkp.default(cpu="7")
         other = f"{project}-other"
         kkp.project(other)
         eventually_is("another project has the default", {"cpu": "7"}, lambda: kkp.quota(other).get("spec", {}).get("quota"))
         assert kkp.quota(project)["spec"]["quota"] == {"cpu": "9"}
-        assert kkp.api.call("DELETE", QUOTAS.path("", f"project-{project}")).code == 200
+        assert kkp.api.call("DELETE", PROJECT_QUOTAS.path("", f"project-{project}")).code == 200
         eventually_is("the default is back", {"cpu": "7"}, lambda: kkp.quota(project).get("spec", {}).get("quota"))
     finally:
         kkp.default()
@@ -199,7 +201,7 @@ def test_a_deleted_quota_takes_its_copies_along_and_limits_nobody(kkp: Platform,
     kkp.in_force(project)
     eventually("every seed has a copy", lambda: all(seed.quota(project) for seed in kkp.seeds.values()))
     assert users[0].ask("m", cpu="2").code == FORBIDDEN
-    assert kkp.api.call("DELETE", QUOTAS.path("", f"project-{project}")).code == 200
+    assert kkp.api.call("DELETE", PROJECT_QUOTAS.path("", f"project-{project}")).code == 200
     eventually("the quota is gone", lambda: not kkp.quota(project))
     assert not any(seed.quota(project) for seed in kkp.seeds.values())
     for number, user in enumerate(users):
@@ -219,7 +221,7 @@ def test_only_administrators_set_quotas(kkp: Platform, project: str) -> None:
     assert answer.obj["metadata"]["annotations"]["ullage.io/takes"] == stamped["ullage.io/takes"]
     assert user.ask("two", cpu="2").code == FORBIDDEN
     before = kkp.quota(project)["metadata"]["annotations"]["ullage.io/escrow"]
-    answer = kkp.api.call("PATCH", QUOTAS.path("", f"project-{project}"), ESCROW, headers=MERGE)
+    answer = kkp.api.call("PATCH", PROJECT_QUOTAS.path("", f"project-{project}"), ESCROW, headers=MERGE)
     assert answer.code == 200, "the record of grants is put back as it was, too"
     assert answer.obj["metadata"]["annotations"]["ullage.io/escrow"] == before
 
@@ -227,13 +229,15 @@ def test_only_administrators_set_quotas(kkp: Platform, project: str) -> None:
 def test_a_second_quota_of_a_project_and_another_subject_are_refused(kkp: Platform, project: str) -> None:
     kkp.set_quota(project, cpu="2")
     spec = {"subject": {"name": project, "kind": "project"}, "quota": {"cpu": "9"}}
-    body = {"apiVersion": QUOTAS.api_version, "kind": QUOTAS.kind, "metadata": {"name": "second"}, "spec": spec}
-    answer = kkp.api.call("POST", QUOTAS.path(), body)
+    body = {"apiVersion": PROJECT_QUOTAS.api_version, "kind": PROJECT_QUOTAS.kind, "metadata": {"name": "second"}, "spec": spec}
+    answer = kkp.api.call("POST", PROJECT_QUOTAS.path(), body)
     assert (answer.code, "the quota of a project is called project-<id>" in answer.message) == (422, True), answer.raw
     change = {"spec": {"subject": {"name": f"{project}-x"}}}
-    answer = kkp.api.call("PATCH", QUOTAS.path("", f"project-{project}"), change, headers=MERGE)
+    answer = kkp.api.call("PATCH", PROJECT_QUOTAS.path("", f"project-{project}"), change, headers=MERGE)
     assert (answer.code, "updating ResourceQuota Subject is not allowed" in answer.message) == (422, True), answer.raw
-    bad = kkp.api.call("PATCH", QUOTAS.path("", f"project-{project}"), {"spec": {"quota": {"cpu": "-1"}}}, headers=MERGE)
+    bad = kkp.api.call(
+        "PATCH", PROJECT_QUOTAS.path("", f"project-{project}"), {"spec": {"quota": {"cpu": "-1"}}}, headers=MERGE
+    )
     assert (bad.code, "spec.quota.cpu" in bad.message) == (422, True), bad.raw
 
 

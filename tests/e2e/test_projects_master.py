@@ -19,7 +19,7 @@ from ullage.app.installer.roles import API
 from ullage.app.up.identities import Identities, Identity
 from ullage.kube.client.client import Client
 from ullage.kube.client.config import Config
-from ullage.projects.api.quotas import QUOTAS
+from ullage.projects.api.quotas import PROJECT_QUOTAS
 from ullage.projects.routes.roles import ADMIN
 
 from .apart import IS_BORROWED
@@ -93,8 +93,8 @@ def rest(kkp: Platform) -> Iterator[MasterRest]:
 
 def member_of(project: str) -> Json:
     rule = {
-        "apiGroups": [QUOTAS.group],
-        "resources": [QUOTAS.plural],
+        "apiGroups": [PROJECT_QUOTAS.group],
+        "resources": [PROJECT_QUOTAS.plural],
         "verbs": ["get"],
         "resourceNames": [f"project-{project}"],
     }

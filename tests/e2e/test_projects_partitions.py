@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from ullage.app.installer.roles import CONTROLLER
-from ullage.projects.api.quotas import QUOTAS
+from ullage.projects.api.quotas import PROJECT_QUOTAS
 from ullage.projects.escrow.record import read_record
 
 from .apart import IS_BORROWED
@@ -48,7 +48,7 @@ class Schedule:
         return int(self.kkp.seeds[seed].limits(PROJECT)["cpu"])
 
     def granted(self) -> dict[str, int]:
-        meta = msgspec.convert(self.kkp.quota(PROJECT), type=QUOTAS.type).metadata
+        meta = msgspec.convert(self.kkp.quota(PROJECT), type=PROJECT_QUOTAS.type).metadata
         shares = read_record(meta).shares.items()
         return {seed: share.parts["cpu"].granted.value() for seed, share in shares if share.parts["cpu"].granted is not None}
 
@@ -132,12 +132,17 @@ def test_on_a_seed_that_was_cut_off_before_its_first_grant_no_machine_comes(kkp:
     kkp.project(project)
     user = ams.add(f"{project}-ams", project)
     spec = {"subject": {"name": project, "kind": "project"}, "quota": {"cpu": "3"}}
-    copy = {"apiVersion": QUOTAS.api_version, "kind": QUOTAS.kind, "metadata": {"name": f"project-{project}"}, "spec": spec}
+    copy = {
+        "apiVersion": PROJECT_QUOTAS.api_version,
+        "kind": PROJECT_QUOTAS.kind,
+        "metadata": {"name": f"project-{project}"},
+        "spec": spec,
+    }
     ams.line.cut()
     try:
-        assert ams.api.call("POST", f"{QUOTAS.path()}?dryRun=All", copy).code == CREATED
+        assert ams.api.call("POST", f"{PROJECT_QUOTAS.path()}?dryRun=All", copy).code == CREATED
         assert user.ask("before").code == CREATED
-        assert ams.api.call("POST", QUOTAS.path(), copy).code == CREATED
+        assert ams.api.call("POST", PROJECT_QUOTAS.path(), copy).code == CREATED
         answers = [user.ask(f"m-{number}") for number in range(3)]
         assert {answer.code for answer in answers} <= {FORBIDDEN, AGAIN}, [answer.raw for answer in answers]
         assert ams.limits(project) == {"cpu": "0"}

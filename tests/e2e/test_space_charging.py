@@ -15,7 +15,7 @@ from ullage.ledger.keys import ledger_name
 from ullage.ledger.service.limits import set_limits
 from ullage.quantity import Quantity
 from ullage.space.accounts import NAMESPACE_CELL, stamp_for, vm_cell
-from ullage.vms.api.machines import MACHINES as VIRTUAL_MACHINES
+from ullage.vms.api.machines import VIRTUAL_MACHINES
 
 from .apart import IS_BORROWED
 from .api import Answer

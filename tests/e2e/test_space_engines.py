@@ -18,8 +18,8 @@ from ullage.ledger.api import NAMESPACE as LEDGER_NAMESPACE
 from ullage.ledger.codec import book_of
 from ullage.ledger.keys import ledger_name
 from ullage.space.accounts import NAMESPACE_CELL, stamp_for
+from ullage.space.api import HARVESTER_QUOTAS
 from ullage.space.api import NAME as QUOTA
-from ullage.space.api import QUOTAS
 from ullage.times import read_time
 
 from .apart import IS_BORROWED
@@ -49,8 +49,13 @@ class Team:
     def limit(self, amount: int) -> None:
         """With a quota; it holds when the ledger has it."""
         limit = {"snapshotLimit": {"namespaceTotalSnapshotSizeQuota": amount}}
-        body = {"apiVersion": QUOTAS.api_version, "kind": QUOTAS.kind, "metadata": {"name": QUOTA}, "spec": limit}
-        self.scene.api.create(QUOTAS.path(self.namespace), body)
+        body = {
+            "apiVersion": HARVESTER_QUOTAS.api_version,
+            "kind": HARVESTER_QUOTAS.kind,
+            "metadata": {"name": QUOTA},
+            "spec": limit,
+        }
+        self.scene.api.create(HARVESTER_QUOTAS.path(self.namespace), body)
         ledger = LEDGERS.path(LEDGER_NAMESPACE, ledger_name(self.namespace))
         eventually("the limit holds", lambda: self.scene.api.get(ledger).obj.get("spec", {}).get("limits"))
 

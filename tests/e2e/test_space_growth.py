@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from ullage.quantity import Quantity
-from ullage.space.api import NAME, QUOTAS
+from ullage.space.api import HARVESTER_QUOTAS, NAME
 
 from .engine_scene import LONGHORN, MIB, EngineScene, engine_scene
 from .snapshot_scene import GA, PROTOTYPE, VOLUMES, Dialect, eventually
@@ -52,8 +52,13 @@ class Case:
     def prepare(self) -> None:
         """A claim with some data, and a limit that counts."""
         limit = {"snapshotLimit": {"namespaceTotalSnapshotSizeQuota": self.room}}
-        body = {"apiVersion": QUOTAS.api_version, "kind": QUOTAS.kind, "metadata": {"name": NAME}, "spec": limit}
-        self.scene.api.create(QUOTAS.path(self.namespace), body)
+        body = {
+            "apiVersion": HARVESTER_QUOTAS.api_version,
+            "kind": HARVESTER_QUOTAS.kind,
+            "metadata": {"name": NAME},
+            "spec": limit,
+        }
+        self.scene.api.create(HARVESTER_QUOTAS.path(self.namespace), body)
         if "directory" in self.name:
             self.directory = self.scene.base.files(self.scene.base.claim(self.namespace, "data", size="64Mi"))
         else:

@@ -14,10 +14,10 @@ from ullage.app.installer.manifests import ROLE_TEMPLATES, user_roles
 from ullage.kube.client.client import Client
 from ullage.kube.client.config import Config
 from ullage.kube.crds.definitions import crd_of
-from ullage.space.api import ALLOW_ZERO, NAME, QUOTAS
+from ullage.space.api import ALLOW_ZERO, HARVESTER_QUOTAS, NAME
 from ullage.space.roles import ADMIN, VIEWER
 from ullage.space.slice import space
-from ullage.vms.api.machines import MACHINES
+from ullage.vms.api.machines import VIRTUAL_MACHINES
 
 from .apart import IS_BORROWED
 from .api import Api
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.skipif(IS_BORROWED, reason="a borrowed cluster has quot
 
 Json = dict[str, Any]
 GI = 2**30
-KIND = QUOTAS
+KIND = HARVESTER_QUOTAS
 LIMIT = "spec.snapshotLimit"
 VM_LIMITS = f"{LIMIT}.vmTotalSnapshotSizeQuota"
 MERGE = {"Content-Type": "application/merge-patch+json"}
@@ -39,9 +39,9 @@ LEDGERS = "/apis/ullage.io/v1alpha1/namespaces/ullage-system/ledgers"
 @pytest.fixture(scope="module")
 def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     with scene(tmp_path_factory.mktemp("quota")) as made:
-        if made.api.get(MACHINES.path()).code == 404:
-            made.api.create(DEFINITIONS, crd_of(MACHINES))
-            wait_served(made.api, MACHINES.path())
+        if made.api.get(VIRTUAL_MACHINES.path()).code == 404:
+            made.api.create(DEFINITIONS, crd_of(VIRTUAL_MACHINES))
+            wait_served(made.api, VIRTUAL_MACHINES.path())
         with made.running(made.webhook(), made.controller()):
             yield made
 
@@ -149,9 +149,9 @@ def test_what_no_schema_can_say_the_webhook_does(served: Api, namespace: str) ->
 
 
 def machine(api: Api, namespace: str, name: str) -> str:
-    body = {"apiVersion": MACHINES.api_version, "kind": MACHINES.kind, "metadata": {"name": name}}
-    api.create(MACHINES.path(namespace), {**body, "spec": {"template": {"spec": {"domain": {}}}}})
-    return MACHINES.path(namespace, name)
+    body = {"apiVersion": VIRTUAL_MACHINES.api_version, "kind": VIRTUAL_MACHINES.kind, "metadata": {"name": name}}
+    api.create(VIRTUAL_MACHINES.path(namespace), {**body, "spec": {"template": {"spec": {"domain": {}}}}})
+    return VIRTUAL_MACHINES.path(namespace, name)
 
 
 def limits(api: Api, namespace: str) -> Json | None:

@@ -11,11 +11,11 @@ import pytest
 
 from ullage.kube.crds.definitions import crd_of, to_yaml
 from ullage.kube.kinds import Kind
-from ullage.vms.api.backups import BACKUPS
+from ullage.vms.api.backups import VM_BACKUPS
 from ullage.vms.api.kubevirts import KUBEVIRTS
-from ullage.vms.api.machines import INSTANCES, MACHINES
+from ullage.vms.api.machines import INSTANCES, VIRTUAL_MACHINES
 from ullage.vms.api.migrations import MIGRATIONS
-from ullage.vms.api.restores import RESTORES
+from ullage.vms.api.restores import VM_RESTORES
 
 from .api import Api
 from .choice import DISPOSABLE
@@ -23,7 +23,7 @@ from .conftest import DEFINITIONS, wait_served
 from .kubectl import Kubectl
 
 Json = dict[str, Any]
-KINDS: tuple[Kind[Any], ...] = (MACHINES, INSTANCES, MIGRATIONS, KUBEVIRTS, BACKUPS, RESTORES)
+KINDS: tuple[Kind[Any], ...] = (VIRTUAL_MACHINES, INSTANCES, MIGRATIONS, KUBEVIRTS, VM_BACKUPS, VM_RESTORES)
 VM: Json = {"apiGroup": "kubevirt.io", "kind": "VirtualMachine", "name": "db"}
 
 
@@ -60,45 +60,49 @@ RESTORE: Json = {"target": VM, "virtualMachineBackupName": "one", "virtualMachin
     ("kind", "spec", "field", "text"),
     [
         pytest.param(
-            BACKUPS,
+            VM_BACKUPS,
             {"source": {**VM, "name": ""}},
             "spec.source.name",
             "name the VM that is to be backed up",
             id="a backup of nothing",
         ),
         pytest.param(
-            BACKUPS,
+            VM_BACKUPS,
             {"source": {**VM, "kind": "Pod"}},
             "spec.source",
             "only a VirtualMachine of kubevirt.io can be backed up",
             id="a backup of a pod",
         ),
         pytest.param(
-            BACKUPS, {"source": VM, "type": "clone"}, "spec.type", 'supported values: "backup", "snapshot"', id="another type"
+            VM_BACKUPS,
+            {"source": VM, "type": "clone"},
+            "spec.type",
+            'supported values: "backup", "snapshot"',
+            id="another type",
         ),
         pytest.param(
-            RESTORES,
+            VM_RESTORES,
             {**RESTORE, "target": {**VM, "name": ""}},
             "spec.target.name",
             "name the VM that is to be restored",
             id="a restore to nothing",
         ),
         pytest.param(
-            RESTORES,
+            VM_RESTORES,
             {**RESTORE, "virtualMachineBackupName": ""},
             "spec.virtualMachineBackupName",
             "name the VirtualMachineBackup to restore from",
             id="a restore from nothing",
         ),
         pytest.param(
-            RESTORES,
+            VM_RESTORES,
             {**RESTORE, "deletionPolicy": "keep"},
             "spec.deletionPolicy",
             'supported values: "delete", "retain"',
             id="another policy",
         ),
         pytest.param(
-            RESTORES,
+            VM_RESTORES,
             {**RESTORE, "newVM": False, "start": True},
             "spec.start",
             "only a new VM is started: one that is restored in place stays stopped",
@@ -118,8 +122,8 @@ def test_what_the_kinds_themselves_refuse(
 @pytest.mark.parametrize(
     ("kind", "spec", "change", "text"),
     [
-        pytest.param(BACKUPS, {"source": VM}, {"type": "snapshot"}, "the spec of a backup cannot be changed", id="backup"),
-        pytest.param(RESTORES, RESTORE, {"newVM": True}, "the spec of a restore cannot be changed", id="restore"),
+        pytest.param(VM_BACKUPS, {"source": VM}, {"type": "snapshot"}, "the spec of a backup cannot be changed", id="backup"),
+        pytest.param(VM_RESTORES, RESTORE, {"newVM": True}, "the spec of a restore cannot be changed", id="restore"),
     ],
 )
 def test_a_spec_cannot_be_changed(served: Api, namespace: str, kind: Kind[Any], spec: Json, change: Json, text: str) -> None:
@@ -132,7 +136,7 @@ def test_a_spec_cannot_be_changed(served: Api, namespace: str, kind: Kind[Any], 
 
 
 def test_what_is_left_out_has_harvesters_defaults(served: Api, namespace: str) -> None:
-    made = served.call("POST", BACKUPS.path(namespace), body(BACKUPS, {"source": {"name": "db"}})).obj
+    made = served.call("POST", VM_BACKUPS.path(namespace), body(VM_BACKUPS, {"source": {"name": "db"}})).obj
     assert made["spec"] == {"source": VM, "type": "backup"}
-    restored = served.call("POST", RESTORES.path(namespace), body(RESTORES, RESTORE)).obj
+    restored = served.call("POST", VM_RESTORES.path(namespace), body(VM_RESTORES, RESTORE)).obj
     assert restored["spec"]["deletionPolicy"] == "delete"

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from ullage.engines import chain
-from ullage.engines.api import SNAPSHOTS, Engine, EngineSpec, EngineStatus, Snapshot, SnapshotSpec, SnapshotStatus
+from ullage.engines.api import ENGINE_SNAPSHOTS, Engine, EngineSpec, EngineStatus, Snapshot, SnapshotSpec, SnapshotStatus
 from ullage.engines.chain import HEAD
 from ullage.engines.merging import merges_of
 from ullage.engines.model import info_of
@@ -143,7 +143,7 @@ def _pairs(one: Standing, name: str) -> tuple[Pair, ...]:
 def _engine_side(one: Standing, name: str) -> EngineSide | None:
     if one.engine is None:
         return None
-    bearer = _bearer(SNAPSHOTS, f"engine {name}", one.engine, namespace=NS)
+    bearer = _bearer(ENGINE_SNAPSHOTS, f"engine {name}", one.engine, namespace=NS)
     return EngineSide(bearer=bearer, cut=True, namespace=NS)
 
 

@@ -20,7 +20,7 @@ from tests.unit.kube.virtual_time import in_virtual_time
 from tests.unit.projects.master_scene import bugs_fail
 from tests.unit.projects.platform_scene import CLUSTER, NAME, EscrowFuse, PlatformScene
 from ullage.projects.api.kkp import SEEDS as SEED_OBJECTS
-from ullage.projects.api.quotas import QUOTAS
+from ullage.projects.api.quotas import PROJECT_QUOTAS
 from ullage.projects.names import DRAINING
 from ullage.projects.settings import SEED_NAMESPACE
 
@@ -203,8 +203,8 @@ TRANSITIONS = {
         drains, lambda scene: settled(scene) and scene.limits()["ams"] == scene.machines()["ams"], before=1
     ),
     "the quota is removed": Transition(
-        lambda scene: scene.api.remove(QUOTAS, NAME),
-        lambda scene: scene.api.body(QUOTAS, NAME) is None and set(scene.limits().values()) == {None},
+        lambda scene: scene.api.remove(PROJECT_QUOTAS, NAME),
+        lambda scene: scene.api.body(PROJECT_QUOTAS, NAME) is None and set(scene.limits().values()) == {None},
         before=1,
     ),
 }

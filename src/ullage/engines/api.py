@@ -357,7 +357,7 @@ class Engine(Object):
 
 # --- where they live -------------------------------------------------------------------------------------------------
 
-SNAPSHOTS: Final = Kind(
+ENGINE_SNAPSHOTS: Final = Kind(
     GROUP,
     VERSION,
     "Snapshot",
@@ -415,7 +415,7 @@ ENGINES: Final = Kind(
         AGE,
     ),
 )
-KINDS: Final[tuple[Kind[Any], ...]] = (SNAPSHOTS, VOLUMES, ENGINES)
+KINDS: Final[tuple[Kind[Any], ...]] = (ENGINE_SNAPSHOTS, VOLUMES, ENGINES)
 
 
 def to_bytes(amount: str) -> int:

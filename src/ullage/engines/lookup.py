@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from ullage.engines.api import ENGINES, SNAPSHOTS, VOLUMES, Engine, Snapshot, Volume
+from ullage.engines.api import ENGINE_SNAPSHOTS, ENGINES, VOLUMES, Engine, Snapshot, Volume
 from ullage.engines.model import SnapshotFacts, belongs_to
 from ullage.kube.cache.cache import Cache
 from ullage.kube.cache.indexer import Key, key_of
@@ -57,7 +57,7 @@ def volume_key(engine: Engine) -> Key:
 
 def lookup_of(wiring: Wiring) -> Lookup:
     """Once for each wiring: indexes have names."""
-    lookup = Lookup(wiring.cache(SNAPSHOTS), wiring.cache(VOLUMES), wiring.cache(ENGINES))
+    lookup = Lookup(wiring.cache(ENGINE_SNAPSHOTS), wiring.cache(VOLUMES), wiring.cache(ENGINES))
     lookup.snapshots.index(_VOLUME, lambda one: (str(Key(one.metadata.namespace, one.spec.volume)),))
     lookup.engines.index(_VOLUME, lambda one: (str(volume_key(one)),))
     lookup.engines.index(_NODE, lambda one: (one.spec.node_id,))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ullage.engines.api import FINALIZER, GROUP, SNAPSHOTS, VOLUME_LABEL, VOLUMES
+from ullage.engines.api import ENGINE_SNAPSHOTS, FINALIZER, GROUP, VOLUME_LABEL, VOLUMES
 from ullage.engines.holds import PREFIX as HOLD
 from ullage.kube.policies import Demand, Policy
 
@@ -17,7 +17,7 @@ NAME: Final = "ullage-engine-objects"
 _OURS: Final = "ullage.io/"  # finalizers and annotations that begin with it
 _PROVISIONED_BY: Final = "pv.kubernetes.io/provisioned-by"  # on a Volume: it goes with its claim
 
-_SNAPSHOT: Final = f"request.kind.kind == '{SNAPSHOTS.kind}'"
+_SNAPSHOT: Final = f"request.kind.kind == '{ENGINE_SNAPSHOTS.kind}'"
 _STAMP: Final = f"(key.startsWith('{_OURS}') || key == '{_PROVISIONED_BY}')"
 _KEPT: Final = f"key.startsWith('{HOLD}') && variables.oldAnnotations[key].contains('\"keptBy\":\"')"
 
@@ -35,7 +35,7 @@ def _volumes(of: str) -> str:
 
 POLICY: Final = Policy(
     name=NAME,
-    kinds=(SNAPSHOTS, VOLUMES),
+    kinds=(ENGINE_SNAPSHOTS, VOLUMES),
     variables={
         "labels": _given("labels", "{}", of="object"),
         "oldLabels": _given("labels", "{}", of="oldObject"),

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ullage.engines.api import ENGINES, KINDS, SNAPSHOTS, VOLUMES
+from ullage.engines.api import ENGINE_SNAPSHOTS, ENGINES, KINDS, VOLUMES
 from ullage.engines.client.interface import EngineClients
 from ullage.engines.client.metered import MeteredEngines
 from ullage.engines.controllers.engine import EngineMonitor
@@ -22,8 +22,8 @@ from ullage.kube.controller.controller import Controller
 from ullage.kube.slices import Part, Slice, Wiring, Write
 
 WRITES: Final = (
-    Write(SNAPSHOTS, ("create", "delete")),
-    Write(SNAPSHOTS, ("patch",), ("", "status")),
+    Write(ENGINE_SNAPSHOTS, ("create", "delete")),
+    Write(ENGINE_SNAPSHOTS, ("patch",), ("", "status")),
     Write(VOLUMES, ("patch",), ("", "status")),
     Write(ENGINES, ("patch",), ("status",)),
 )

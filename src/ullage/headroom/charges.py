@@ -20,7 +20,7 @@ from ullage.headroom.namespaces import NOT_OURS
 from ullage.headroom.pods import pod_takes
 from ullage.headroom.shares import ShareError, limits_of, read_shares
 from ullage.kube.builtin.core import NAMESPACES
-from ullage.kube.builtin.watched_pods import PODS
+from ullage.kube.builtin.watched_pods import WATCHED_PODS
 from ullage.kube.kinds import Kind, Meta, Object, OwnerReference
 from ullage.kube.objects import controller_of
 from ullage.kube.slices import Part, Wiring
@@ -30,9 +30,9 @@ from ullage.ledger.charging.stamps import COST, STAMP, read_stamp
 from ullage.ledger.keys import ledger_name
 from ullage.ledger.service.limit_views import LimitEvaluator
 from ullage.ledger.service.views import Evaluator
-from ullage.vms.api.machines import GROUP, INSTANCES, MACHINES, VirtualMachine, VirtualMachineInstance
+from ullage.vms.api.machines import GROUP, INSTANCES, VIRTUAL_MACHINES, VirtualMachine, VirtualMachineInstance
 from ullage.vms.api.migrations import MIGRATIONS, VirtualMachineInstanceMigration
-from ullage.vms.api.restores import RESTORES, VirtualMachineRestore
+from ullage.vms.api.restores import VM_RESTORES, VirtualMachineRestore
 from ullage.vms.model import is_unfinished
 
 T = TypeVar("T", bound=Object)
@@ -67,7 +67,7 @@ def restore_takes(restore: VirtualMachineRestore) -> Takings:
 def machine_owner(meta: Meta) -> OwnerReference | None:
     """The VirtualMachine that controls an instance, if one does: the one of its own name."""
     owner = controller_of(meta)
-    if owner is None or owner.kind != MACHINES.kind or owner.api_version.partition("/")[0] != GROUP:
+    if owner is None or owner.kind != VIRTUAL_MACHINES.kind or owner.api_version.partition("/")[0] != GROUP:
         return None
     return owner if owner.name == meta.name else None
 
@@ -86,11 +86,11 @@ OF_PODS: Final = _evaluator(pod_takes)
 def charged_kinds(*, restores: bool) -> dict[Kind[Any], Evaluator[Any]]:
     """`restores`: those of virtual machines are ours, and hold room until their machine is there."""
     return {
-        MACHINES: OF_MACHINES,
+        VIRTUAL_MACHINES: OF_MACHINES,
         INSTANCES: OF_INSTANCES,
         MIGRATIONS: OF_MIGRATIONS,
-        PODS: OF_PODS,
-        **({RESTORES: OF_RESTORES} if restores else {}),
+        WATCHED_PODS: OF_PODS,
+        **({VM_RESTORES: OF_RESTORES} if restores else {}),
     }
 
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from ullage.headroom.pods import instance_owner
-from ullage.kube.builtin.watched_pods import PODS, WatchedPod
+from ullage.kube.builtin.watched_pods import WATCHED_PODS, WatchedPod
 from ullage.kube.cache.cache import Cache
 from ullage.kube.cache.indexer import Key
 from ullage.kube.slices import Wiring
-from ullage.vms.api.machines import INSTANCES, MACHINES, VirtualMachine, VirtualMachineInstance
+from ullage.vms.api.machines import INSTANCES, VIRTUAL_MACHINES, VirtualMachine, VirtualMachineInstance
 from ullage.vms.api.migrations import MIGRATIONS, VirtualMachineInstanceMigration
 
 BY_INSTANCE: Final = "instance of a migration"
@@ -36,7 +36,7 @@ class ComputeLookup:
 
 def compute_lookup(wiring: Wiring) -> ComputeLookup:
     """Through `wiring.shared`: once for each wiring, since indexes have names."""
-    lookup = ComputeLookup(wiring.cache(MACHINES), wiring.cache(INSTANCES), wiring.cache(MIGRATIONS))
+    lookup = ComputeLookup(wiring.cache(VIRTUAL_MACHINES), wiring.cache(INSTANCES), wiring.cache(MIGRATIONS))
     lookup.migrations.index(BY_INSTANCE, lambda one: (str(instance_key(one)),))
     lookup.migrations.index(BY_NAMESPACE, lambda one: (one.metadata.namespace,))
     return lookup
@@ -44,7 +44,7 @@ def compute_lookup(wiring: Wiring) -> ComputeLookup:
 
 def launcher_pods(wiring: Wiring) -> Cache[WatchedPod]:
     """All pods, those of an instance by its key. Through `wiring.shared`, as above."""
-    pods = wiring.cache(PODS)
+    pods = wiring.cache(WATCHED_PODS)
     pods.index(BY_OWNER, lambda one: map(str, owners_of(one)))
     return pods
 

@@ -19,7 +19,7 @@ from ullage.ledger.api import LEDGERS
 from ullage.ledger.api import NAMESPACE as LEDGER_NAMESPACE
 from ullage.vms.api.instance_types import TYPE_KINDS
 from ullage.vms.api.kubevirts import KUBEVIRTS
-from ullage.vms.api.machines import INSTANCES, MACHINES
+from ullage.vms.api.machines import INSTANCES, VIRTUAL_MACHINES
 from ullage.vms.api.migrations import MIGRATIONS
 from ullage.vms.prices import Prices, price_sources
 
@@ -61,7 +61,7 @@ def headroom(settings: Settings | None = None) -> Slice:
     parts = (limits, exceeds, follow, launchers, *((scale_quota,) if chosen.migration == "scale-quota" else ()))
     return Slice(
         name="headroom",
-        served=(MACHINES, INSTANCES, MIGRATIONS, KUBEVIRTS, *TYPE_KINDS),
+        served=(VIRTUAL_MACHINES, INSTANCES, MIGRATIONS, KUBEVIRTS, *TYPE_KINDS),
         shared=charging(restores=chosen.restores == "manage"),
         controllers=Part(
             make=partial(make_controllers, settings=chosen),

@@ -16,7 +16,7 @@ from ullage.kube.slices import Part, Wiring, Write
 from ullage.ledger.api import LEDGERS
 from ullage.ledger.api import NAMESPACE as LEDGER_NAMESPACE
 from ullage.projects.api.kkp import CLUSTERS
-from ullage.projects.api.records import RECORDS
+from ullage.projects.api.records import MACHINE_RECORDS
 from ullage.projects.charging.keys import NoSigningKey, stamp_keys
 from ullage.projects.charging.machines import charged_clusters, charging
 from ullage.projects.charging.presence import recorded_machines
@@ -82,7 +82,7 @@ def _machine_controllers(wiring: Wiring, settings: Settings) -> list[Controller[
         metrics=stamp.StampMetrics(wiring.metrics.registry),
         clock=clock,
     )
-    caches = record.RecordCaches(records=wiring.cache(RECORDS), charged=charged)
+    caches = record.RecordCaches(records=wiring.cache(MACHINE_RECORDS), charged=charged)
     wiring.metrics.registry.register(RecordCollector(caches.records))
     records = record.MachineRecords(
         wiring.client,
@@ -100,7 +100,7 @@ def _machine_controllers(wiring: Wiring, settings: Settings) -> list[Controller[
 def _usage_controllers(wiring: Wiring) -> list[Controller[Any]]:
     client, clock, metrics = wiring.client, wiring.clock, wiring.metrics
     keys, clusters, lookup = wiring.shared(stamp_keys), wiring.cache(CLUSTERS), wiring.shared(quota_lookup)
-    records = wiring.cache(RECORDS)
+    records = wiring.cache(MACHINE_RECORDS)
 
     def current() -> SigningKeys | None:
         try:

@@ -27,14 +27,14 @@ from ullage.ledger.api import LEDGERS, Ledger
 from ullage.ledger.api import NAMESPACE as LEDGER_NAMESPACE
 from ullage.names import is_label
 from ullage.projects.api.kkp import SEEDS, Seed
-from ullage.projects.api.quotas import QUOTAS, ResourceQuota
+from ullage.projects.api.quotas import PROJECT_QUOTAS, ResourceQuota
 
 logger = logging.getLogger(__name__)
 
 K = TypeVar("K", bound=Hashable)
 
 WATCHES: Final[tuple[Kind[Any], ...]] = (SEEDS,)
-ELSEWHERE: Final[tuple[Kind[Any], ...]] = (QUOTAS, LEDGERS)
+ELSEWHERE: Final[tuple[Kind[Any], ...]] = (PROJECT_QUOTAS, LEDGERS)
 ANSWER_SECONDS: Final = 5.0  # that a seed has for one call: one that is silent must not keep the others waiting
 
 
@@ -76,7 +76,7 @@ class Seeds:
     def copies(self, seed: str) -> Cache[ResourceQuota] | None:
         """The quotas of a seed, as they are there now; None where it cannot be reached."""
         found = self._cluster(seed)
-        return found.cache(QUOTAS) if found is not None and found.reach.reachable else None
+        return found.cache(PROJECT_QUOTAS) if found is not None and found.reach.reachable else None
 
     def ledgers(self, seed: str) -> Cache[Ledger] | None:
         """The ledgers of a seed, as they are there now; None where nobody can tell."""
@@ -111,7 +111,7 @@ class Seeds:
         keys: Callable[[str, ResourceQuota], Iterable[K]],
         when: Callable[[ResourceQuota | None, ResourceQuota | None], bool] = lambda old, new: True,
     ) -> None:
-        wake(queue, self._clusters, SourceElsewhere(QUOTAS, keys, when=when, only=self._followed.__contains__))
+        wake(queue, self._clusters, SourceElsewhere(PROJECT_QUOTAS, keys, when=when, only=self._followed.__contains__))
 
     def wake_by_ledgers(
         self,
@@ -130,7 +130,7 @@ class Seeds:
     def _came(self, name: str, cluster: Cluster | None) -> None:
         """All of it is read from the beginning, whoever asks for it first: by that the seed is in reach or not."""
         if cluster is not None and name in self._followed:
-            cluster.cache(QUOTAS)
+            cluster.cache(PROJECT_QUOTAS)
             cluster.cache(LEDGERS, namespace=LEDGER_NAMESPACE)
 
     def _changed(self, old: Seed | None, new: Seed | None) -> None:

@@ -11,8 +11,8 @@ from ullage.projects import user_cluster as in_user_cluster
 from ullage.projects.api.catalogues import CATALOGUES
 from ullage.projects.api.kkp import CLUSTERS, PROJECTS, SEEDS, SETTINGS
 from ullage.projects.api.machines import MACHINE_DEPLOYMENTS
-from ullage.projects.api.quotas import QUOTAS
-from ullage.projects.api.records import RECORDS
+from ullage.projects.api.quotas import PROJECT_QUOTAS
+from ullage.projects.api.records import MACHINE_RECORDS
 from ullage.projects.routes.roles import USER_ROLES
 from ullage.projects.routes.routes import ROUTES
 from ullage.projects.settings import Settings
@@ -24,8 +24,8 @@ def master(settings: Settings | None = None) -> Slice:
     chosen = settings or Settings()
     return Slice(
         name="projects-master",
-        kinds=(QUOTAS,),
-        served=(QUOTAS, PROJECTS, SEEDS, SETTINGS),
+        kinds=(PROJECT_QUOTAS,),
+        served=(PROJECT_QUOTAS, PROJECTS, SEEDS, SETTINGS),
         controllers=Part(
             make=partial(on_master.make_controllers, settings=chosen),
             watches=on_master.WATCHES,
@@ -45,8 +45,8 @@ def seed(settings: Settings | None = None) -> Slice:
     chosen = settings or Settings()
     return Slice(
         name="projects-seed",
-        kinds=(QUOTAS, RECORDS, CATALOGUES),
-        served=(QUOTAS, CLUSTERS, SEEDS),
+        kinds=(PROJECT_QUOTAS, MACHINE_RECORDS, CATALOGUES),
+        served=(PROJECT_QUOTAS, CLUSTERS, SEEDS),
         shared=on_seed.shared(),
         controllers=Part(
             make=partial(on_seed.make_controllers, settings=chosen),

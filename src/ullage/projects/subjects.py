@@ -10,7 +10,7 @@ from ullage.kube.cache.indexer import Key
 from ullage.kube.controller.controller import Source
 from ullage.kube.slices import Wiring
 from ullage.projects.api.amounts import ResourceDetails
-from ullage.projects.api.quotas import QUOTAS, ResourceQuota
+from ullage.projects.api.quotas import PROJECT_QUOTAS, ResourceQuota
 
 BY_SUBJECT: Final = "subject of a quota"
 
@@ -39,4 +39,4 @@ class QuotaLookup:
 
 def quota_lookup(wiring: Wiring) -> QuotaLookup:
     """The one of this process: `wiring.shared(quota_lookup)`. The part that asks for it watches `QUOTAS`."""
-    return QuotaLookup(wiring.cache(QUOTAS))
+    return QuotaLookup(wiring.cache(PROJECT_QUOTAS))

@@ -136,7 +136,7 @@ class ResourceQuota(Object):
 _CONDITION: Final = '.status.conditions[?(@.type=="%s")].status'
 _VM_NAME: Final = "^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"
 
-QUOTAS: Final = Kind(
+HARVESTER_QUOTAS: Final = Kind(
     "harvesterhci.io",
     "v1beta1",
     "ResourceQuota",

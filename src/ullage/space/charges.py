@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
-from ullage.engines.api import SNAPSHOTS as ENGINE_SNAPSHOTS
+from ullage.engines.api import ENGINE_SNAPSHOTS
 from ullage.engines.handles import NAMESPACE as ENGINE_NAMESPACE
 from ullage.kube.kinds import Kind, Object
 from ullage.kube.slices import Part, Wiring
@@ -24,9 +24,9 @@ from ullage.ledger.service.views import Evaluator
 from ullage.snapshots.api.ga.translation import GA
 from ullage.snapshots.api.prototype.translation import PROTOTYPE
 from ullage.snapshots.model import Dialect
-from ullage.space.api import QUOTAS, ResourceQuota
+from ullage.space.api import HARVESTER_QUOTAS, ResourceQuota
 from ullage.space.quota import limits_of
-from ullage.vms.api.backups import BACKUPS
+from ullage.vms.api.backups import VM_BACKUPS
 
 DIALECTS: Final[tuple[Dialect[Any, Any], ...]] = (GA, PROTOTYPE)
 
@@ -68,7 +68,7 @@ def charged_kinds(*, backups: bool) -> dict[Kind[Any], Evaluator[Any]]:
         **{dialect.snapshots: OF_SNAPSHOTS for dialect in DIALECTS},
         **{dialect.records: BY_ANNOTATION for dialect in DIALECTS},
         ENGINE_SNAPSHOTS: OF_ENGINES,
-        **({BACKUPS: BY_NAMESPACE} if backups else {}),
+        **({VM_BACKUPS: BY_NAMESPACE} if backups else {}),
     }
 
 
@@ -78,7 +78,7 @@ def charging(*, backups: bool) -> Part[Any]:
 
     def register(wiring: Wiring) -> Iterable[Charged[Any]]:
         registry = registry_of(wiring)
-        registry.register_limits(QUOTAS, QUOTA_LIMITS)
+        registry.register_limits(HARVESTER_QUOTAS, QUOTA_LIMITS)
         return [registry.register(kind, evaluator) for kind, evaluator in charged.items()]
 
-    return Part(make=register, watches=(QUOTAS, *charged))
+    return Part(make=register, watches=(HARVESTER_QUOTAS, *charged))

@@ -19,7 +19,7 @@ from ullage.kube.errors import AlreadyExists, Conflict, NotFound
 from ullage.kube.kinds import Kind, Meta, Object
 from ullage.kube.objects import Json
 from ullage.quantity import Format, Quantity
-from ullage.space.api import NAME, QUOTAS, ResourceQuota, ResourceQuotaSpec, SnapshotLimit
+from ullage.space.api import HARVESTER_QUOTAS, NAME, ResourceQuota, ResourceQuotaSpec, SnapshotLimit
 from ullage.space.quota import allows_zero
 
 TRIES: Final = 8
@@ -74,19 +74,21 @@ async def set_limit(client: QuotaClient, limited: Limited, size: int, *, manager
     """The quota as it is then; None: there is none, and a limit of 0 needs none. Raises Conflict where others write all the
     time."""
     for attempt in range(1, TRIES + 1):
-        found = await client.find(QUOTAS, NAME, limited.namespace)
+        found = await client.find(HARVESTER_QUOTAS, NAME, limited.namespace)
         if found is not None and not _changes(found, limited, size):
             return found
         if found is None and size == 0:
             return None
         try:
             if found is None:
-                return await client.create(QUOTAS, _new(limited, size))
-            return await client.patch(QUOTAS, NAME, limited.namespace, merge=limited.change(size), field_manager=manager)
+                return await client.create(HARVESTER_QUOTAS, _new(limited, size))
+            return await client.patch(
+                HARVESTER_QUOTAS, NAME, limited.namespace, merge=limited.change(size), field_manager=manager
+            )
         except (AlreadyExists, Conflict):  # somebody was quicker
             await asyncio.sleep(PAUSE.delay(attempt))
         except NotFound as error:
-            if found is None or not error.names(QUOTAS.group, QUOTAS.plural, NAME):
+            if found is None or not error.names(HARVESTER_QUOTAS.group, HARVESTER_QUOTAS.plural, NAME):
                 raise
             await asyncio.sleep(PAUSE.delay(attempt))  # it was deleted meanwhile
     raise _overtaken(limited)
@@ -95,23 +97,23 @@ async def set_limit(client: QuotaClient, limited: Limited, size: int, *, manager
 async def remove_limit(client: QuotaClient, limited: Limited, *, manager: str) -> bool:
     """Whether it was there: that it is not is no error. The key goes: 0 can mean that there may be no snapshots."""
     for attempt in range(1, TRIES + 1):
-        found = await client.find(QUOTAS, NAME, limited.namespace)
+        found = await client.find(HARVESTER_QUOTAS, NAME, limited.namespace)
         if found is None or limited.limit(found) is None:
             return False
         try:
-            await client.patch(QUOTAS, NAME, limited.namespace, merge=limited.change(None), field_manager=manager)
+            await client.patch(HARVESTER_QUOTAS, NAME, limited.namespace, merge=limited.change(None), field_manager=manager)
             return True
         except Conflict:
             await asyncio.sleep(PAUSE.delay(attempt))
         except NotFound as error:
-            if not error.names(QUOTAS.group, QUOTAS.plural, NAME):
+            if not error.names(HARVESTER_QUOTAS.group, HARVESTER_QUOTAS.plural, NAME):
                 raise
             return False
     raise _overtaken(limited)
 
 
 def _overtaken(limited: Limited) -> Conflict:
-    place = f"{QUOTAS.name} {NAME} in namespace {limited.namespace}"
+    place = f"{HARVESTER_QUOTAS.name} {NAME} in namespace {limited.namespace}"
     return Conflict(f"{place} was changed by others each of {TRIES} times", code=409, reason="Conflict")
 
 

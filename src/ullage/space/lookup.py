@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, TypeVar
 
-from ullage.engines.api import ENGINES, RUNNING, Engine
-from ullage.engines.api import SNAPSHOTS as ENGINE_SNAPSHOTS
+from ullage.engines.api import ENGINE_SNAPSHOTS, ENGINES, RUNNING, Engine
 from ullage.engines.handles import NAMESPACE as ENGINE_NAMESPACE
 from ullage.engines.handles import engine_volume
 from ullage.engines.model import active_engine, kept_below
@@ -22,10 +21,10 @@ from ullage.kube.kinds import Meta, Object
 from ullage.kube.slices import Wiring
 from ullage.names import is_subdomain
 from ullage.space.estimates import VolumeFacts, belong_together
-from ullage.vms.api.machines import MACHINES, VirtualMachine
+from ullage.vms.api.machines import VIRTUAL_MACHINES, VirtualMachine
 from ullage.vms.claims import claims_of
 
-WATCHES: Final = (CLAIMS, PERSISTENT_VOLUMES, ENGINES, ENGINE_SNAPSHOTS, MACHINES)
+WATCHES: Final = (CLAIMS, PERSISTENT_VOLUMES, ENGINES, ENGINE_SNAPSHOTS, VIRTUAL_MACHINES)
 _HANDLE: Final = "space: engine volume of a PersistentVolume"
 _VOLUME: Final = "space: volume of an engine"
 _CLAIM: Final = "space: claim of a virtual machine"
@@ -41,7 +40,7 @@ class SpaceLookup:
         self._volumes = wiring.cache(PERSISTENT_VOLUMES)
         self._engines = wiring.cache(ENGINES)
         self._entries = wiring.cache(ENGINE_SNAPSHOTS)
-        self._machines = wiring.cache(MACHINES)
+        self._machines = wiring.cache(VIRTUAL_MACHINES)
         self._volumes.index(_HANDLE, _engine_volumes)
         self._engines.index(_VOLUME, _volume_names)
         self._machines.index(_CLAIM, _claims_of)

@@ -7,17 +7,17 @@ from __future__ import annotations
 from typing import Final
 
 from ullage.kube.slices import Grant, RancherTemplate, UserRole
-from ullage.space.api import QUOTAS
+from ullage.space.api import HARVESTER_QUOTAS
 
 ADMIN: Final = "ullage-resourcequotas-admin"
 VIEWER: Final = "ullage-resourcequotas-viewer"
 _WHERE: Final = "resourcequotas.harvesterhci.io on downstream Harvester cluster"
 
-GRANTS: Final = (Grant(name="quota-view", roles=("view",), kinds=(QUOTAS,), verbs=("get", "list", "watch")),)
+GRANTS: Final = (Grant(name="quota-view", roles=("view",), kinds=(HARVESTER_QUOTAS,), verbs=("get", "list", "watch")),)
 USER_ROLES: Final = (
     UserRole(
         name=ADMIN,
-        kinds=(QUOTAS,),
+        kinds=(HARVESTER_QUOTAS,),
         verbs=("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"),
         template=RancherTemplate(
             name="harvester-resourcequotas-admin",
@@ -28,7 +28,7 @@ USER_ROLES: Final = (
     ),
     UserRole(
         name=VIEWER,
-        kinds=(QUOTAS,),
+        kinds=(HARVESTER_QUOTAS,),
         verbs=("get", "list", "watch"),
         template=RancherTemplate(
             name="harvester-resourcequotas-read-only",

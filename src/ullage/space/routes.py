@@ -18,14 +18,14 @@ from ullage.kube.errors import NotFound
 from ullage.kube.kinds import Value
 from ullage.kube.routes import Declined, Permission, Reply, Route, RouteCall
 from ullage.kube.slices import Part, Wiring, Write
-from ullage.space.api import NAME, QUOTAS
+from ullage.space.api import HARVESTER_QUOTAS, NAME
 from ullage.space.limit_setting import Limited, below_usage, remove_limit, set_limit
 from ullage.space.quantities import BadSize, parse_size
-from ullage.vms.api.machines import MACHINES
+from ullage.vms.api.machines import VIRTUAL_MACHINES
 
 MANAGER: Final = "ullage-api"
 FIELD: Final = "totalSnapshotSizeQuota"
-ACCESS: Final = Permission(verb="update", kind=QUOTAS, name=NAME, words="update resource quota")
+ACCESS: Final = Permission(verb="update", kind=HARVESTER_QUOTAS, name=NAME, words="update resource quota")
 NAMESPACE_PATHS: Final = ("/v1/harvester/namespaces/{namespace}", "/v1/harvester/namespace/{namespace}")
 VM_PATHS: Final = ("/v1/harvester/kubevirt.io.virtualmachines/{namespace}/{name}",)
 UPDATE: Final = ("updateResourceQuota",)
@@ -72,11 +72,11 @@ class QuotaActions:
         if for_update and namespace.metadata.deletion_timestamp:
             raise Declined.conflict(f"namespace {limited.namespace} is being deleted: no limit can be set in it")
         if limited.vm and not await self._has_vm(limited):
-            raise Declined.missing(MACHINES, limited.vm, namespace=limited.namespace)
+            raise Declined.missing(VIRTUAL_MACHINES, limited.vm, namespace=limited.namespace)
 
     async def _has_vm(self, limited: Limited) -> bool:
         try:
-            return await self._client.find(MACHINES, limited.vm, limited.namespace) is not None
+            return await self._client.find(VIRTUAL_MACHINES, limited.vm, limited.namespace) is not None
         except NotFound:  # there is no such kind: KubeVirt is not here
             return False
 
@@ -117,7 +117,7 @@ ROUTES: Final = Part(
     make=quota_routes,
     writes=(
         Write(NAMESPACES, ("get",)),
-        Write(MACHINES, ("get",)),
-        Write(QUOTAS, ("get", "create", "patch")),
+        Write(VIRTUAL_MACHINES, ("get",)),
+        Write(HARVESTER_QUOTAS, ("get", "create", "patch")),
     ),
 )

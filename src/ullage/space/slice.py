@@ -14,7 +14,7 @@ from ullage.ledger.api import NAMESPACE as LEDGER_NAMESPACE
 from ullage.ledger.charging.registry import registry_of
 from ullage.ledger.charging.waiting import MOST_WAITING
 from ullage.policies.counts.webhook import room
-from ullage.space.api import QUOTAS
+from ullage.space.api import HARVESTER_QUOTAS
 from ullage.space.charges import charged_kinds, charging
 from ullage.space.controllers import quota_limits as limits
 from ullage.space.controllers import quota_status as status
@@ -28,8 +28,8 @@ from ullage.space.roles import GRANTS, USER_ROLES
 from ullage.space.routes import ROUTES
 from ullage.space.webhook import quotas as quota_webhook
 from ullage.space.webhook.hooks import make_hooks as charging_hooks
-from ullage.vms.api.backups import BACKUPS
-from ullage.vms.api.machines import MACHINES
+from ullage.vms.api.backups import VM_BACKUPS
+from ullage.vms.api.machines import VIRTUAL_MACHINES
 from ullage.vms.settings import Settings
 
 
@@ -47,7 +47,7 @@ def make_controllers(wiring: Wiring, *, backups: bool) -> list[Controller[Any]]:
 
 
 def quota_controllers(wiring: Wiring) -> list[Controller[Any]]:
-    quotas, machines = wiring.cache(QUOTAS), wiring.cache(MACHINES)
+    quotas, machines = wiring.cache(HARVESTER_QUOTAS), wiring.cache(VIRTUAL_MACHINES)
     ledgers = wiring.cache(LEDGERS, namespace=LEDGER_NAMESPACE)
     namespaces = wiring.cache(NAMESPACES)
     found = limits.LimitCaches(quotas=quotas, ledgers=ledgers, namespaces=namespaces, machines=machines)
@@ -76,8 +76,8 @@ def space(settings: Settings | None = None, *, most_waiting: int = MOST_WAITING)
     backups = (settings or Settings()).backups == "manage"
     return Slice(
         name="space",
-        kinds=(QUOTAS,),
-        served=(QUOTAS,),
+        kinds=(HARVESTER_QUOTAS,),
+        served=(HARVESTER_QUOTAS,),
         shared=charging(backups=backups),
         controllers=Part(
             make=partial(make_controllers, backups=backups),
@@ -93,7 +93,7 @@ def space(settings: Settings | None = None, *, most_waiting: int = MOST_WAITING)
             make=partial(make_hooks, backups=backups, most_waiting=most_waiting),
             watches=tuple(dict.fromkeys((*WATCHES, *quota_webhook.WATCHES, *room.WATCHES))),
             # The limit of those that wait, and trials of what room is to be made for.
-            writes=(Write(LEDGERS, ("create", "patch")), *room.WRITES, *((Write(BACKUPS, ("create",)),) if backups else ())),
+            writes=(Write(LEDGERS, ("create", "patch")), *room.WRITES, *((Write(VM_BACKUPS, ("create",)),) if backups else ())),
         ),
         routes=ROUTES,
         grants=GRANTS,

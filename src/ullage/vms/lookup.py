@@ -8,8 +8,8 @@ from typing import Final
 from ullage.kube.cache.cache import Cache
 from ullage.kube.cache.indexer import Key
 from ullage.kube.slices import Wiring
-from ullage.vms.api.machines import INSTANCES, MACHINES, VirtualMachine, VirtualMachineInstance
-from ullage.vms.api.restores import RESTORES, VirtualMachineRestore
+from ullage.vms.api.machines import INSTANCES, VIRTUAL_MACHINES, VirtualMachine, VirtualMachineInstance
+from ullage.vms.api.restores import VM_RESTORES, VirtualMachineRestore
 from ullage.vms.claims import claims_of
 
 BY_CLAIM: Final = "claim of a VM"
@@ -34,14 +34,14 @@ class MachineLookup:
 
 def machine_lookup(wiring: Wiring) -> MachineLookup:
     """Through `wiring.shared`: once for each wiring, since indexes have names."""
-    lookup = MachineLookup(wiring.cache(MACHINES), wiring.cache(INSTANCES))
+    lookup = MachineLookup(wiring.cache(VIRTUAL_MACHINES), wiring.cache(INSTANCES))
     lookup.machines.index(BY_CLAIM, claim_keys)
     return lookup
 
 
 def restores_by_target(wiring: Wiring) -> Cache[VirtualMachineRestore]:
     """Through `wiring.shared`, as above."""
-    restores = wiring.cache(RESTORES)
+    restores = wiring.cache(VM_RESTORES)
     restores.index(BY_TARGET, lambda one: (str(Key(one.metadata.namespace, one.spec.target.name)),))
     return restores
 

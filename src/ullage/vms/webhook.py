@@ -14,9 +14,9 @@ from ullage.kube.client.interface import Finder
 from ullage.kube.errors import Cause
 from ullage.kube.review import Answer, Decision, Hook, Review, Target
 from ullage.kube.slices import Wiring
-from ullage.vms.api.backups import BACKUPS
-from ullage.vms.api.machines import INSTANCES, MACHINES
-from ullage.vms.api.restores import RESTORES, VirtualMachineRestore
+from ullage.vms.api.backups import VM_BACKUPS
+from ullage.vms.api.machines import INSTANCES, VIRTUAL_MACHINES
+from ullage.vms.api.restores import VM_RESTORES, VirtualMachineRestore
 from ullage.vms.eligibility import BackupFacts, Refusal, RestoreFacts, review_backup, review_restore
 from ullage.vms.lookup import BY_TARGET, restores_by_target
 from ullage.vms.settings import Settings
@@ -27,10 +27,10 @@ TIMEOUT: Final = 10
 def make_hooks(wiring: Wiring, settings: Settings) -> list[Hook]:
     made = []
     if settings.backups == "manage":
-        made.append(_hook("vm-backup", Target.of(BACKUPS, "CREATE"), BackupHook(wiring.client).answer))
+        made.append(_hook("vm-backup", Target.of(VM_BACKUPS, "CREATE"), BackupHook(wiring.client).answer))
     if settings.restores == "manage":
         hook = RestoreHook(wiring.client, wiring.shared(restores_by_target))
-        made.append(_hook("vm-restore", Target.of(RESTORES, "CREATE"), hook.answer))
+        made.append(_hook("vm-restore", Target.of(VM_RESTORES, "CREATE"), hook.answer))
     return made
 
 
@@ -43,12 +43,12 @@ class BackupHook:
         self._client = client
 
     async def answer(self, review: Review) -> Decision:
-        backup, namespace = review.object(BACKUPS), review.namespace
+        backup, namespace = review.object(VM_BACKUPS), review.namespace
         name = backup.spec.source.name
         facts = BackupFacts(
             namespace=namespace,
             backup=backup,
-            machine=await self._client.find(MACHINES, name, namespace) if name else None,
+            machine=await self._client.find(VIRTUAL_MACHINES, name, namespace) if name else None,
             instance=await self._client.find(INSTANCES, name, namespace) if name else None,
         )
         return _answer(review_backup(facts))
@@ -60,13 +60,13 @@ class RestoreHook:
         self._restores = restores
 
     async def answer(self, review: Review) -> Decision:
-        restore, namespace = review.object(RESTORES), review.namespace
+        restore, namespace = review.object(VM_RESTORES), review.namespace
         target, backup = restore.spec.target.name, restore.spec.virtual_machine_backup_name
         facts = RestoreFacts(
             namespace=namespace,
             restore=restore,
-            backup=await self._client.find(BACKUPS, backup, namespace) if backup else None,
-            machine=await self._client.find(MACHINES, target, namespace) if target else None,
+            backup=await self._client.find(VM_BACKUPS, backup, namespace) if backup else None,
+            machine=await self._client.find(VIRTUAL_MACHINES, target, namespace) if target else None,
             instance=await self._client.find(INSTANCES, target, namespace) if target else None,
             others=self._restores.by(BY_TARGET, str(Key(namespace, target))),
         )

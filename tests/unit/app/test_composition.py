@@ -12,7 +12,7 @@ from ullage.app.installer.installer import lacking
 from ullage.app.installer.manifests import manifests
 from ullage.engines.api import VOLUMES
 from ullage.kube.builtin.apiextensions import DEFINITIONS
-from ullage.kube.builtin.watched_pods import PODS
+from ullage.kube.builtin.watched_pods import WATCHED_PODS
 from ullage.kube.crds.definitions import crd_of
 
 
@@ -151,4 +151,4 @@ def test_all_controllers_watch_pods_as_one_kind() -> None:
     """Each kind has a cache of its own, and there may be tens of thousands of pods."""
     parts = [one.controllers for one in compose(ONE_MACHINE) if one.controllers is not None]
     watched = {kind for part in parts for kind in part.watches if (kind.group, kind.plural) == ("", "pods")}
-    assert watched == {PODS}
+    assert watched == {WATCHED_PODS}

@@ -21,7 +21,7 @@ from ullage.errors import UllageError
 from ullage.kube.errors import Conflict, NotFound
 from ullage.kube.kinds import Kind
 from ullage.projects.api.kkp import CLUSTERS, PROJECTS, SEEDS, SETTINGS
-from ullage.projects.api.quotas import QUOTAS
+from ullage.projects.api.quotas import PROJECT_QUOTAS
 from ullage.projects.names import DEFAULT_MARKS, ESCROW, FINALIZER
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
@@ -46,7 +46,7 @@ class ProjectCluster(Cluster):
         annotations = {} if escrow is None else {ESCROW: escrow if isinstance(escrow, str) else json.dumps(escrow)}
         meta = {"name": name or f"project-{project}", "labels": labels, "annotations": annotations, **more.pop("meta", {})}
         spec = {"subject": {"name": project, "kind": "project"}, "quota": limits}
-        return self.put(QUOTAS, {"metadata": meta, "spec": spec, "status": more})
+        return self.put(PROJECT_QUOTAS, {"metadata": meta, "spec": spec, "status": more})
 
     def seed(self, name: str, *, namespace: str = "kubermatic", **annotations: str) -> None:
         self.put(SEEDS, {"metadata": {"name": name, "annotations": annotations}}, namespace=namespace)
@@ -60,7 +60,7 @@ class ProjectCluster(Cluster):
         self.put(SETTINGS, {"metadata": {"name": "globalsettings"}, "spec": {"defaultQuota": {"quota": limits}}})
 
     def stored(self, project: str) -> Json:
-        return self.objects[QUOTAS.name, "", f"project-{project}"]
+        return self.objects[PROJECT_QUOTAS.name, "", f"project-{project}"]
 
     async def patch(
         self,

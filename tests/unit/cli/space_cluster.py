@@ -19,7 +19,7 @@ from ullage.ledger.codec import book_of, status_of
 from ullage.ledger.packing.sums import Sums, encode
 from ullage.quantity import Format, Quantity
 from ullage.space.accounts import stamp_for
-from ullage.space.api import NAME, QUOTAS
+from ullage.space.api import HARVESTER_QUOTAS, NAME
 
 GIB = 2**30
 KIND = GA.snapshots.name
@@ -41,7 +41,9 @@ class SpaceCluster(Cluster):
         if limit is not None:
             limits["namespaceTotalSnapshotSizeQuota"] = limit * GIB
         status = {"status": {"snapshotLimitStatus": usage}} if usage else {}
-        self.put(QUOTAS, {"metadata": {"name": NAME}, "spec": {"snapshotLimit": limits}, **status}, namespace=namespace)
+        self.put(
+            HARVESTER_QUOTAS, {"metadata": {"name": NAME}, "spec": {"snapshotLimit": limits}, **status}, namespace=namespace
+        )
 
     def ledger(
         self,

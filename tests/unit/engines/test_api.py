@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from ullage.engines.api import ENGINES, KINDS, SNAPSHOTS, VOLUMES, Engine, Snapshot, Volume, to_bytes
+from ullage.engines.api import ENGINE_SNAPSHOTS, ENGINES, KINDS, VOLUMES, Engine, Snapshot, Volume, to_bytes
 from ullage.engines.chain import HEAD
 from ullage.kube.cache.interning import Pool
 from ullage.kube.crds.definitions import crd_of, undocumented
@@ -26,14 +26,16 @@ def test_every_field_is_explained(kind: Kind[Any]) -> None:
     ("kind", "body"),
     [
         pytest.param(
-            SNAPSHOTS, {"spec": {"volume": "v", "labels": None}, "status": {"children": None, "labels": None}}, id="snapshot"
+            ENGINE_SNAPSHOTS,
+            {"spec": {"volume": "v", "labels": None}, "status": {"children": None, "labels": None}},
+            id="snapshot",
         ),
         pytest.param(VOLUMES, {"spec": {"size": "1", "attachmentTickets": None}, "status": {}}, id="volume"),
         pytest.param(ENGINES, {"spec": {}, "status": {"snapshots": None, "purgeStatus": None}}, id="engine"),
         pytest.param(
             ENGINES, {"status": {"snapshots": {HEAD: {"children": None, "labels": None, "size": "5"}}}}, id="an entry"
         ),
-        pytest.param(SNAPSHOTS, {"spec": {}}, id="nothing in it"),
+        pytest.param(ENGINE_SNAPSHOTS, {"spec": {}}, id="nothing in it"),
     ],
 )
 def test_nulls_are_read_as_longhorn_writes_them(kind: Kind[Any], body: dict[str, Any]) -> None:

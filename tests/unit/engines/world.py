@@ -14,7 +14,7 @@ import msgspec
 from tests.unit.snapshots.memory_api import Crash, Fuse, Json, MemoryApi, Told
 from ullage.clock import Clock, SystemClock
 from ullage.engines import model
-from ullage.engines.api import ENGINES, KINDS, SNAPSHOTS, VOLUMES, Snapshot, Volume
+from ullage.engines.api import ENGINE_SNAPSHOTS, ENGINES, KINDS, VOLUMES, Snapshot, Volume
 from ullage.engines.chain import HEAD, Entry, Limits, PollResult, PurgeProgress
 from ullage.engines.client.errors import Reason
 from ullage.engines.controllers.engine import EngineMonitor
@@ -216,11 +216,11 @@ class World:
         plain = Meta(name=name, namespace=NS)
         meta = model.stamped(plain, self.found_volume(volume)) if stamp else plain
         body = {"metadata": msgspec.to_builtins(meta), "spec": {"volume": volume, "createSnapshot": create, **spec}}
-        self.api.put(SNAPSHOTS, body)
+        self.api.put(ENGINE_SNAPSHOTS, body)
 
     def delete(self, name: str = "snap") -> None:
-        if self.body(SNAPSHOTS, name) is not None:
-            self.api.remove(SNAPSHOTS, name, NS)
+        if self.body(ENGINE_SNAPSHOTS, name) is not None:
+            self.api.remove(ENGINE_SNAPSHOTS, name, NS)
 
     def delete_volume(self, name: str = "vol") -> None:
         if self.body(VOLUMES, name) is not None:
@@ -232,8 +232,8 @@ class World:
         return self.api.body(kind, name, NS)
 
     def snapshot(self, name: str = "snap") -> Snapshot | None:
-        body = self.body(SNAPSHOTS, name)
-        return None if body is None else _decoded(SNAPSHOTS, body)
+        body = self.body(ENGINE_SNAPSHOTS, name)
+        return None if body is None else _decoded(ENGINE_SNAPSHOTS, body)
 
     def found_volume(self, name: str = "vol") -> Volume:
         body = self.body(VOLUMES, name)
@@ -242,7 +242,7 @@ class World:
         return found
 
     def names(self) -> set[str]:
-        return {body["metadata"]["name"] for body in self.api.bodies(SNAPSHOTS)}
+        return {body["metadata"]["name"] for body in self.api.bodies(ENGINE_SNAPSHOTS)}
 
     def ready(self, name: str = "snap") -> bool:
         found = self.snapshot(name)

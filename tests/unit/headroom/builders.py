@@ -9,7 +9,7 @@ import msgspec
 
 from ullage.kube.kinds import Kind
 from ullage.ledger.charging.stamps import COST, STAMP
-from ullage.vms.api.machines import INSTANCES, MACHINES
+from ullage.vms.api.machines import INSTANCES, VIRTUAL_MACHINES
 from ullage.vms.api.migrations import MIGRATIONS
 from ullage.vms.pricing import Pricing
 
@@ -48,8 +48,8 @@ def machine(
     asked = [{"action": one} for one in requests]
     status = {"printableStatus": printable, "stateChangeRequests": asked, "runStrategy": acted, "created": created}
     return {
-        "apiVersion": MACHINES.api_version,
-        "kind": MACHINES.kind,
+        "apiVersion": VIRTUAL_MACHINES.api_version,
+        "kind": VIRTUAL_MACHINES.kind,
         "metadata": {"name": name, "namespace": TEAM, "annotations": dict(annotations or {}), **meta},
         "spec": {**says, "template": {"spec": {"domain": template if template is not None else domain()}}},
         "status": {key: value for key, value in status.items() if value},
@@ -68,8 +68,8 @@ def instance(
 ) -> Json:
     """`owner`: the uid of its machine; empty: nobody controls it."""
     reference = {
-        "apiVersion": MACHINES.api_version,
-        "kind": MACHINES.kind,
+        "apiVersion": VIRTUAL_MACHINES.api_version,
+        "kind": VIRTUAL_MACHINES.kind,
         "name": owner_name or name,
         "uid": owner,
         "controller": True,

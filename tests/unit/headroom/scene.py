@@ -29,7 +29,7 @@ from ullage.ledger.amounts import Takings
 from ullage.ledger.api import LEDGERS, NAMESPACE, Ledger, LedgerSpec
 from ullage.ledger.charging.registry import registry_of
 from ullage.ledger.slice import LEDGER
-from ullage.vms.api.machines import INSTANCES, MACHINES
+from ullage.vms.api.machines import INSTANCES, VIRTUAL_MACHINES
 from ullage.vms.pricing import PricingChoice
 
 PERSON, OURS = "jane", "system:serviceaccount:ullage-system:controller"
@@ -149,7 +149,7 @@ class Scene:
         return self._bodies[kind.name, Key(TEAM, name)]
 
     def uid(self, name: str) -> str:
-        return str(self.body(MACHINES, name)["metadata"]["uid"])
+        return str(self.body(VIRTUAL_MACHINES, name)["metadata"]["uid"])
 
     def marks(self, kind: Kind[Any], name: str) -> Json:
         """The annotations that are ours, without their prefix, decoded."""
@@ -230,4 +230,15 @@ def simulated(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
     return wrapped
 
 
-__all__ = ["COLLECTOR", "INSTANCES", "KUBEVIRT", "MACHINES", "OURS", "PERSON", "VIRT_API", "Scene", "merged", "simulated"]
+__all__ = [
+    "COLLECTOR",
+    "INSTANCES",
+    "KUBEVIRT",
+    "OURS",
+    "PERSON",
+    "VIRTUAL_MACHINES",
+    "VIRT_API",
+    "Scene",
+    "merged",
+    "simulated",
+]

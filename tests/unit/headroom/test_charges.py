@@ -10,9 +10,9 @@ from tests.unit.headroom.builders import ONE, ONE_COST, Json, instance, machine,
 from ullage.headroom.charges import charged_kinds
 from ullage.kube.kinds import Kind
 from ullage.ledger.charging.stamps import BadStamp
-from ullage.vms.api.machines import INSTANCES, MACHINES
+from ullage.vms.api.machines import INSTANCES, VIRTUAL_MACHINES
 from ullage.vms.api.migrations import MIGRATIONS
-from ullage.vms.api.restores import RESTORES
+from ullage.vms.api.restores import VM_RESTORES
 
 KINDS = charged_kinds(restores=True)
 MOVED = '{"compute/maintenance":{"cpu":"1","memory":"1222Mi"}}'
@@ -32,8 +32,10 @@ def restore(*, complete: bool) -> Json:
 @pytest.mark.parametrize(
     ("kind", "body", "takes"),
     [
-        pytest.param(MACHINES, machine(strategy="Always", annotations=stamped()), PAID, id="a machine that counts"),
-        pytest.param(MACHINES, machine(annotations=stamped()), {}, id="a halted machine has its stamp, and takes nothing"),
+        pytest.param(VIRTUAL_MACHINES, machine(strategy="Always", annotations=stamped()), PAID, id="a machine that counts"),
+        pytest.param(
+            VIRTUAL_MACHINES, machine(annotations=stamped()), {}, id="a halted machine has its stamp, and takes nothing"
+        ),
         pytest.param(INSTANCES, instance(annotations=stamped("{}", cost=ONE_COST)), {}, id="an instance whose machine pays"),
         pytest.param(INSTANCES, instance(annotations=stamped(ONE, cost=ONE_COST)), PAID, id="an instance that pays itself"),
         pytest.param(
@@ -54,8 +56,8 @@ def restore(*, complete: bool) -> Json:
         ),
         pytest.param(MIGRATIONS, migration(annotations=stamped(MOVED), phase="Succeeded"), {}, id="a move that is done"),
         pytest.param(MIGRATIONS, migration(annotations=stamped(MOVED), phase="Failed"), {}, id="a move that has failed"),
-        pytest.param(RESTORES, restore(complete=False), PAID, id="a restore that goes on"),
-        pytest.param(RESTORES, restore(complete=True), {}, id="a restore that is complete"),
+        pytest.param(VM_RESTORES, restore(complete=False), PAID, id="a restore that goes on"),
+        pytest.param(VM_RESTORES, restore(complete=True), {}, id="a restore that is complete"),
     ],
 )
 def test_what_an_object_takes(kind: Kind[Any], body: Json, takes: Json) -> None:
@@ -66,7 +68,7 @@ def test_what_an_object_takes(kind: Kind[Any], body: Json, takes: Json) -> None:
 @pytest.mark.parametrize(
     ("kind", "body"),
     [
-        pytest.param(MACHINES, machine(strategy="Always", annotations=stamped("nonsense")), id="a machine"),
+        pytest.param(VIRTUAL_MACHINES, machine(strategy="Always", annotations=stamped("nonsense")), id="a machine"),
         pytest.param(INSTANCES, instance(owner="", annotations=stamped("{}", cost="nonsense")), id="an instance on its own"),
         pytest.param(MIGRATIONS, migration(annotations=stamped("[]")), id="a migration"),
     ],
@@ -77,4 +79,4 @@ def test_a_stamp_that_cannot_be_read_is_not_taken_for_nothing(kind: Kind[Any], b
 
 
 def test_restores_hold_room_only_where_they_are_ours() -> None:
-    assert RESTORES not in charged_kinds(restores=False)
+    assert VM_RESTORES not in charged_kinds(restores=False)

@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.headroom.builders import Json, machine, made
 from ullage.headroom.counting import counts
-from ullage.vms.api.machines import MACHINES
+from ullage.vms.api.machines import VIRTUAL_MACHINES
 
 YES, NO = True, False
 
@@ -65,4 +65,4 @@ YES, NO = True, False
     ],
 )
 def test_whether_a_machine_counts(body: Json, expected: bool) -> None:
-    assert counts(made(MACHINES, body)) is expected
+    assert counts(made(VIRTUAL_MACHINES, body)) is expected

@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.headroom.builders import TEAM, made
 from ullage.headroom.pods import pod_takes
-from ullage.kube.builtin.watched_pods import PODS
+from ullage.kube.builtin.watched_pods import WATCHED_PODS
 from ullage.ledger.charging.stamps import STAMP
 
 Json = dict[str, Any]
@@ -29,7 +29,7 @@ def takes(*containers: Json, phase: str = "Running", meta: Json | None = None, *
         "spec": {"containers": list(containers), **spec},
         "status": {"phase": phase},
     }
-    return dict(pod_takes(made(PODS, body)).written().get("compute/vms", {}))
+    return dict(pod_takes(made(WATCHED_PODS, body)).written().get("compute/vms", {}))
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ from ullage.ledger.book import Book, Charge, Observed, Refusal, book
 from ullage.ledger.codec import book_of, status_of
 from ullage.ledger.demand import may_be_granted, wanted_by, with_demand
 from ullage.projects.api.kkp import PROJECTS, SEEDS, SETTINGS
-from ullage.projects.api.quotas import QUOTAS
+from ullage.projects.api.quotas import PROJECT_QUOTAS
 from ullage.projects.master import ELSEWHERE, WATCHES, make_controllers
 from ullage.projects.names import ACCOUNT, ESCROW
 from ullage.projects.settings import SEED_NAMESPACE, Settings
@@ -224,7 +224,7 @@ class SeedCluster(Api):
     def say(self, **usage: str) -> None:
         """Whoever sums up the clusters of the seed writes that into the copy."""
         used = {"cpu": "0", "memory": "0", "storage": "0", **usage}
-        self.edit(QUOTAS, NAME, merge={"status": {"localUsage": used}})
+        self.edit(PROJECT_QUOTAS, NAME, merge={"status": {"localUsage": used}})
 
 
 class MasterScene:
@@ -259,10 +259,10 @@ class MasterScene:
 
     def set_quota(self, limits: Mapping[str, str | None] | None = None, *, name: str = NAME, **meta: Any) -> None:
         spec = {"subject": {"name": "abc", "kind": "project"}, "quota": dict(limits or {})}
-        if self.api.body(QUOTAS, name) is None:
-            self.api.put(QUOTAS, {"metadata": {"name": name, **meta}, "spec": spec})
+        if self.api.body(PROJECT_QUOTAS, name) is None:
+            self.api.put(PROJECT_QUOTAS, {"metadata": {"name": name, **meta}, "spec": spec})
         else:
-            self.api.edit(QUOTAS, name, merge={"spec": spec})
+            self.api.edit(PROJECT_QUOTAS, name, merge={"spec": spec})
 
     def set_default(self, limits: Mapping[str, str] | None) -> None:
         quota = None if limits is None else {"quota": dict(limits)}
@@ -271,7 +271,7 @@ class MasterScene:
     # --- what has come of it ---
 
     def quota(self, name: str = NAME) -> Json | None:
-        return self.api.body(QUOTAS, name)
+        return self.api.body(PROJECT_QUOTAS, name)
 
     def meta(self) -> Json:
         found = self.quota()
@@ -297,7 +297,7 @@ class MasterScene:
         return {name: seed.limit() for name, seed in self.seeds.items()}
 
     def copies(self) -> dict[str, Json | None]:
-        found = {name: seed.body(QUOTAS, NAME) for name, seed in self.seeds.items()}
+        found = {name: seed.body(PROJECT_QUOTAS, NAME) for name, seed in self.seeds.items()}
         return {name: None if body is None else body["spec"]["quota"] for name, body in found.items()}
 
     def machines(self) -> int:

@@ -30,7 +30,7 @@ from ullage.kube.slices import Slice, Wiring
 from ullage.ledger.api import LEDGERS, NAMESPACE
 from ullage.projects.api.kkp import PROJECTS, SEEDS
 from ullage.projects.api.machines import MACHINES
-from ullage.projects.api.quotas import QUOTAS
+from ullage.projects.api.quotas import PROJECT_QUOTAS
 from ullage.projects.escrow.record import read_record
 from ullage.projects.escrow.terms import Escrow
 from ullage.projects.names import ACCOUNT, ESCROW
@@ -144,7 +144,7 @@ class MasterApi(Api):
 
     async def patch(self, kind: Kind[Any], name: str, namespace: str = "", **given: Any) -> Any:
         meta = (given.get("merge") or {}).get("metadata") or {}
-        if kind is not QUOTAS or ESCROW not in (meta.get("annotations") or {}):
+        if kind is not PROJECT_QUOTAS or ESCROW not in (meta.get("annotations") or {}):
             return await super().patch(kind, name, namespace, **given)
         self.escrow_fuse.before("record")
         done = await super().patch(kind, name, namespace, **given)
@@ -260,16 +260,16 @@ class PlatformScene:
     def set_quota(self, cpu: int) -> None:
         self.quota, self.in_force = cpu, max(self.in_force, cpu)
         spec = {"subject": {"name": PROJECT, "kind": "project"}, "quota": {"cpu": str(cpu)}}
-        if self.api.body(QUOTAS, NAME) is None:
-            self.api.put(QUOTAS, {"metadata": {"name": NAME}, "spec": spec})
+        if self.api.body(PROJECT_QUOTAS, NAME) is None:
+            self.api.put(PROJECT_QUOTAS, {"metadata": {"name": NAME}, "spec": spec})
         else:
-            self.api.edit(QUOTAS, NAME, merge={"spec": spec})
+            self.api.edit(PROJECT_QUOTAS, NAME, merge={"spec": spec})
 
     # --- what has come of it ---
 
     def record(self) -> Escrow:
-        body = self.api.body(QUOTAS, NAME)
-        return Escrow() if body is None else read_record(msgspec.convert(body, type=QUOTAS.type).metadata)
+        body = self.api.body(PROJECT_QUOTAS, NAME)
+        return Escrow() if body is None else read_record(msgspec.convert(body, type=PROJECT_QUOTAS.type).metadata)
 
     def granted(self) -> dict[str, int | None]:
         """By seed, as the record has it."""

@@ -42,7 +42,7 @@ from ullage.ledger.api import LEDGERS, NAMESPACE, Ledger, LedgerSpec
 from ullage.ledger.slice import LEDGER
 from ullage.projects.api.kkp import CLUSTERS
 from ullage.projects.api.machines import MACHINE_DEPLOYMENTS, MACHINE_SETS, MACHINES
-from ullage.projects.api.records import RECORDS
+from ullage.projects.api.records import MACHINE_RECORDS
 from ullage.projects.api.templates import DeploymentTemplate, SetTemplate
 from ullage.projects.charging.keys import stamp_keys
 from ullage.projects.charging.machines import charged_clusters, charging
@@ -216,7 +216,7 @@ class SeedScene:
             name="projects",
             shared=charging(),
             hooks=Part(make=hooks, watches=machine_hooks.WATCHES, elsewhere=machine_hooks.ELSEWHERE),
-            controllers=Part(make=controllers, watches=(CLUSTERS, RECORDS), elsewhere=(MACHINES,)),
+            controllers=Part(make=controllers, watches=(CLUSTERS, MACHINE_RECORDS), elsewhere=(MACHINES,)),
         )
 
     # --- the process ---

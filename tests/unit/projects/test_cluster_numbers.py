@@ -20,7 +20,7 @@ from ullage.kube.review import Decision, Review
 from ullage.ledger.api import LEDGERS, NAMESPACE
 from ullage.projects.api.kkp import CLUSTERS
 from ullage.projects.api.kkp import SEEDS as SEED_OBJECTS
-from ullage.projects.api.quotas import QUOTAS
+from ullage.projects.api.quotas import PROJECT_QUOTAS
 from ullage.projects.names import CLUSTER_ESCROW, DRAINED
 from ullage.projects.settings import SEED_NAMESPACE
 from ullage.projects.webhook.quotas import kept_record
@@ -39,7 +39,7 @@ class Numbers:
         self._uids = itertools.count(1)
 
     def allow(self, number: str | None) -> None:
-        self.scene.api.edit(QUOTAS, NAME, merge={"metadata": {"annotations": {"ullage.io/max-clusters": number}}})
+        self.scene.api.edit(PROJECT_QUOTAS, NAME, merge={"metadata": {"annotations": {"ullage.io/max-clusters": number}}})
 
     async def create(self, seed: str) -> Decision:
         one, number = self.scene.seeds[seed], next(self._uids)
@@ -158,8 +158,8 @@ async def test_what_a_dead_seed_does_not_take_of_the_number_is_given_back_also_a
 @platform
 async def test_the_record_and_the_ledgers_go_with_the_quota(found: Numbers) -> None:
     await found.in_force(6)
-    found.scene.api.remove(QUOTAS, NAME)
-    await found.scene.until("it is gone", lambda: found.scene.api.body(QUOTAS, NAME) is None)
+    found.scene.api.remove(PROJECT_QUOTAS, NAME)
+    await found.scene.until("it is gone", lambda: found.scene.api.body(PROJECT_QUOTAS, NAME) is None)
     ledgers = [seed.seed for seed in found.scene.seeds.values()]
     await found.scene.until("and the ledgers", lambda: all(one.get(LEDGERS, LEDGER) is None for one in ledgers))
 

@@ -9,7 +9,7 @@ from ullage.kube.crds.definitions import crd_of
 from ullage.kube.objects import find_condition
 from ullage.ledger.amounts import Amounts
 from ullage.projects.api.amounts import ResourceDetails
-from ullage.projects.api.quotas import QUOTAS, WITHIN_QUOTA, ResourceQuota, ResourceQuotaStatus
+from ullage.projects.api.quotas import PROJECT_QUOTAS, WITHIN_QUOTA, ResourceQuota, ResourceQuotaStatus
 from ullage.projects.controllers.cluster_usage_rules import cluster_usage
 from ullage.projects.controllers.quota_default_rules import CreateDefault, default_in, steps
 from ullage.projects.controllers.quota_local_usage_rules import local_usage
@@ -76,7 +76,7 @@ def test_a_quota_that_is_lowered_below_use_is_taken_said_and_removes_no_machine(
 
 
 def test_the_storage_quota_is_about_the_disks_of_nodes_and_says_so() -> None:
-    schema = crd_of(QUOTAS)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    schema = crd_of(PROJECT_QUOTAS)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     said = schema["properties"]["spec"]["properties"]["quota"]["properties"]["storage"]["description"]
     assert "Volumes that pods claim are not among them" in said
     assert on_seeds(quota(), (1,)).global_usage.storage == "20Gi"

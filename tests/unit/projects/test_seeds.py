@@ -22,7 +22,7 @@ from ullage.kube.slices import Part, Wiring
 from ullage.ledger.api import LEDGERS
 from ullage.ledger.api import NAMESPACE as LEDGER_NAMESPACE
 from ullage.projects.api.kkp import SEEDS, SecretReference, Seed, SeedSpec
-from ullage.projects.api.quotas import QUOTAS
+from ullage.projects.api.quotas import PROJECT_QUOTAS
 from ullage.projects.seeds import ELSEWHERE, WATCHES, Seeds, answering, problem_of
 from ullage.projects.settings import SEED_NAMESPACE
 
@@ -165,8 +165,8 @@ async def test_controllers_are_woken_by_what_changes_on_seeds_and_not_by_other_c
         await scene.quiet()
         assert woken() == {"reach of eu", "reach of us"}
         quota: dict[str, Any] = {"metadata": {"name": NAME}, "spec": {"subject": {"name": "abc", "kind": "project"}}}
-        scene.seeds["eu"].put(QUOTAS, quota)
-        user.put(QUOTAS, quota)
+        scene.seeds["eu"].put(PROJECT_QUOTAS, quota)
+        user.put(PROJECT_QUOTAS, quota)
         scene.seeds["us"].put(LEDGERS, {"metadata": {"name": NAME, "namespace": LEDGER_NAMESPACE}})
         await scene.quiet()
         assert woken() == {"copy on eu", "ledger on us"}

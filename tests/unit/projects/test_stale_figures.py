@@ -10,11 +10,11 @@ from tests.unit.kube.virtual_time import in_virtual_time
 from tests.unit.projects.master_scene import bugs_fail
 from tests.unit.projects.platform_scene import CLUSTER, NAME, PlatformScene
 from ullage.kube.objects import find_condition
-from ullage.projects.api.quotas import QUOTAS, ResourceQuotaStatus
+from ullage.projects.api.quotas import PROJECT_QUOTAS, ResourceQuotaStatus
 
 
 def said(scene: PlatformScene) -> ResourceQuotaStatus:
-    return msgspec.convert(scene.api.body(QUOTAS, NAME), type=QUOTAS.type).status
+    return msgspec.convert(scene.api.body(PROJECT_QUOTAS, NAME), type=PROJECT_QUOTAS.type).status
 
 
 def conditions(scene: PlatformScene) -> dict[str, str]:

@@ -9,7 +9,7 @@ import msgspec
 
 from tests.unit.engines.world import NS, World
 from tests.unit.snapshots.memory_api import Json
-from ullage.engines.api import ENGINES, KINDS, SNAPSHOTS, VOLUMES
+from ullage.engines.api import ENGINE_SNAPSHOTS, ENGINES, KINDS, VOLUMES
 from ullage.engines.handles import DRIVER
 from ullage.engines.holds import Hold, holds_of
 from ullage.kube.builtin import core, storage
@@ -79,14 +79,14 @@ class EngineCluster(World):
 
     def holders(self) -> tuple[list[str], list[str]]:
         """Of the Snapshot of `nightly`, and of the Volume."""
-        snapshot, volume = self.holds_on(SNAPSHOTS, "snapshot-uid-nightly"), self.holds_on(VOLUMES, "vol")
+        snapshot, volume = self.holds_on(ENGINE_SNAPSHOTS, "snapshot-uid-nightly"), self.holds_on(VOLUMES, "vol")
         return [str(one) for one in snapshot], [str(one) for one in volume]
 
     def forget(self, name: str = "snapshot-uid-nightly") -> None:
         """Takes a Snapshot away, whoever holds it; from its engine too, which would show it again."""
         self.engines["vol"].empty()
         self.api.edit(ENGINES, "vol-e-0", NS, merge={"status": {"snapshots": None}})
-        self.api.edit(SNAPSHOTS, name, NS, merge={"metadata": {"finalizers": None, "deletionTimestamp": DELETED}})
+        self.api.edit(ENGINE_SNAPSHOTS, name, NS, merge={"metadata": {"finalizers": None, "deletionTimestamp": DELETED}})
 
     # --- the processes ---
 

@@ -18,7 +18,7 @@ from tests.unit.kube.virtual_time import in_virtual_time
 from tests.unit.ledger.simulated import Server
 from tests.unit.ledger.slices import running, wired
 from tests.unit.vms.builders import claim_volume, machine
-from ullage.engines.api import ENGINES, SNAPSHOTS, Engine, EngineSpec, EngineStatus, SnapshotInfo
+from ullage.engines.api import ENGINE_SNAPSHOTS, ENGINES, Engine, EngineSpec, EngineStatus, SnapshotInfo
 from ullage.engines.chain import HEAD
 from ullage.kube.builtin.core import CLAIMS, PERSISTENT_VOLUMES, PersistentVolume, PersistentVolumeClaim
 from ullage.kube.cache.indexer import Key
@@ -30,8 +30,8 @@ from ullage.ledger.charging.stamps import STAMP
 from ullage.ledger.slice import LEDGER
 from ullage.snapshots.model import Dialect
 from ullage.space.slice import space
-from ullage.vms.api.backups import BACKUPS
-from ullage.vms.api.machines import MACHINES
+from ullage.vms.api.backups import VM_BACKUPS
+from ullage.vms.api.machines import VIRTUAL_MACHINES
 from ullage.vms.settings import Mode, Settings
 
 Json = dict[str, Any]
@@ -104,7 +104,7 @@ class Scene:
         self.server.put(ENGINES, Engine(metadata=meta, spec=spec, status=status))
 
     def vm(self, name: str, *claims: str) -> None:
-        self.server.put(MACHINES, machine(*(claim_volume(one) for one in claims), name=name))
+        self.server.put(VIRTUAL_MACHINES, machine(*(claim_volume(one) for one in claims), name=name))
 
     # --- requests ---
 
@@ -226,7 +226,7 @@ def import_of(dialect: Dialect[Any, Any], name: str, record: str) -> Json:
 
 def backup_of(name: str, vm: str, **annotations: str) -> Json:
     source = {"apiGroup": "kubevirt.io", "kind": "VirtualMachine", "name": vm}
-    return _body(BACKUPS, name, {"source": source, "type": "backup"}, annotations)
+    return _body(VM_BACKUPS, name, {"source": source, "type": "backup"}, annotations)
 
 
 def record_of(
@@ -251,7 +251,7 @@ def record_of(
 
 
 def engine_snapshot(name: str, volume: str = "pv-disk", *, namespace: str = ENGINE_NS, **spec: Any) -> Json:
-    body = _body(SNAPSHOTS, name, {"volume": volume, **spec}, {})
+    body = _body(ENGINE_SNAPSHOTS, name, {"volume": volume, **spec}, {})
     body["metadata"]["namespace"] = namespace
     return body
 

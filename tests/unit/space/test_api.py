@@ -9,11 +9,11 @@ import pytest
 from msgspec import UNSET
 
 from ullage.kube.crds.definitions import crd_of, undocumented
-from ullage.space.api import QUOTAS, ResourceQuota, ResourceQuotaStatus, SnapshotLimitStatus
+from ullage.space.api import HARVESTER_QUOTAS, ResourceQuota, ResourceQuotaStatus, SnapshotLimitStatus
 
 
 def test_every_field_is_explained() -> None:
-    assert undocumented(crd_of(QUOTAS)) == []
+    assert undocumented(crd_of(HARVESTER_QUOTAS)) == []
 
 
 @pytest.mark.parametrize(

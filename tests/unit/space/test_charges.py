@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from tests.unit.space.scene import engine_snapshot, made, record_of, snapshot_of
-from ullage.engines.api import SNAPSHOTS
+from ullage.engines.api import ENGINE_SNAPSHOTS
 from ullage.kube.kinds import Kind
 from ullage.ledger.charging.stamps import BadStamp
 from ullage.snapshots.api.ga.translation import GA
 from ullage.snapshots.api.prototype.translation import PROTOTYPE
 from ullage.space.charges import charged_kinds
-from ullage.vms.api.backups import BACKUPS
+from ullage.vms.api.backups import VM_BACKUPS
 
 KINDS = charged_kinds(backups=True)
 STAMP = '{"snapshots/namespace":{"storage":"4Ki"}}'
@@ -40,11 +40,14 @@ def marked(body: dict[str, Any], **marks: str) -> dict[str, Any]:
             GA.records, marked(record_of(GA, "u", "a"), charged_namespace="team"), "ns-team", id="a record that pays: the named"
         ),
         pytest.param(
-            SNAPSHOTS, marked(engine_snapshot("a"), charged_namespace="team"), "ns-team", id="an engine's snapshot: the named"
+            ENGINE_SNAPSHOTS,
+            marked(engine_snapshot("a"), charged_namespace="team"),
+            "ns-team",
+            id="an engine's snapshot: the named",
         ),
-        pytest.param(SNAPSHOTS, marked(engine_snapshot("a")), "", id="of a volume that nobody claims: none"),
+        pytest.param(ENGINE_SNAPSHOTS, marked(engine_snapshot("a")), "", id="of a volume that nobody claims: none"),
         pytest.param(
-            SNAPSHOTS,
+            ENGINE_SNAPSHOTS,
             marked(engine_snapshot("a", namespace="mine"), charged_namespace="victim"),
             "",
             id="one that a tenant makes in his own namespace, where no engine looks: none",
@@ -64,5 +67,5 @@ def test_what_it_takes_is_its_stamp_and_without_one_nobody_can_say() -> None:
 
 
 def test_backups_pay_only_where_they_are_ours() -> None:
-    assert BACKUPS in KINDS
-    assert BACKUPS not in charged_kinds(backups=False)
+    assert VM_BACKUPS in KINDS
+    assert VM_BACKUPS not in charged_kinds(backups=False)

@@ -11,7 +11,7 @@ import pytest
 
 from ullage.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
 from ullage.kube.kinds import Kind
-from ullage.space.api import ALLOW_ZERO, NAME, QUOTAS, ResourceQuota
+from ullage.space.api import ALLOW_ZERO, HARVESTER_QUOTAS, NAME, ResourceQuota
 from ullage.space.limit_setting import Limited, below_usage, remove_limit, set_limit
 
 GIB = 2**30
@@ -29,7 +29,7 @@ def quota(namespace: int | None = None, *, usage: Json | None = None, zero: bool
 
 
 def gone() -> NotFound:
-    details = {"group": QUOTAS.group, "kind": QUOTAS.plural, "name": NAME}
+    details = {"group": HARVESTER_QUOTAS.group, "kind": HARVESTER_QUOTAS.plural, "name": NAME}
     return NotFound("gone", code=404, reason="NotFound", details=details)
 
 
@@ -47,7 +47,7 @@ class Api:
             raise error
 
     async def find(self, kind: Kind[Any], name: str, namespace: str = "") -> Any:
-        assert (kind, name, namespace) == (QUOTAS, NAME, "team-a")
+        assert (kind, name, namespace) == (HARVESTER_QUOTAS, NAME, "team-a")
         return None if self.stored is None else msgspec.convert(self.stored, ResourceQuota)
 
     async def create(self, kind: Kind[Any], obj: Any) -> Any:

@@ -14,9 +14,9 @@ from ullage.kube.errors import NotFound
 from ullage.kube.kinds import Kind
 from ullage.kube.review import UserInfo
 from ullage.kube.routes import Declined, RouteCall
-from ullage.space.api import NAME, QUOTAS
+from ullage.space.api import HARVESTER_QUOTAS, NAME
 from ullage.space.routes import QuotaActions, SnapshotSizeQuota
-from ullage.vms.api.machines import MACHINES
+from ullage.vms.api.machines import VIRTUAL_MACHINES
 
 Json = dict[str, Any]
 GIB = 2**30
@@ -26,11 +26,13 @@ class Api:
     """Objects by kind and name. What is not in `served` is no kind here."""
 
     def __init__(self, *machines: str, going: bool = False, kubevirt: bool = True, quota: Json | None = None) -> None:
-        self.objects: dict[tuple[str, str], Json] = {(MACHINES.name, name): {"metadata": {"name": name}} for name in machines}
+        self.objects: dict[tuple[str, str], Json] = {
+            (VIRTUAL_MACHINES.name, name): {"metadata": {"name": name}} for name in machines
+        }
         gone = {"deletionTimestamp": "2026-05-01T12:00:00Z"} if going else {}
         self.objects[NAMESPACES.name, "team-a"] = {"metadata": {"name": "team-a", **gone}}
         if quota is not None:
-            self.objects[QUOTAS.name, NAME] = quota
+            self.objects[HARVESTER_QUOTAS.name, NAME] = quota
         self.kubevirt = kubevirt
         self.writes: list[str] = []
 
@@ -39,7 +41,7 @@ class Api:
         return QuotaActions(cast(Client, self))
 
     async def find(self, kind: Kind[Any], name: str, namespace: str = "") -> Any:
-        if kind is MACHINES and not self.kubevirt:
+        if kind is VIRTUAL_MACHINES and not self.kubevirt:
             raise NotFound("the server could not find the requested resource", code=404)
         found = self.objects.get((kind.name, name))
         return None if found is None else msgspec.convert(found, kind.type)

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from ullage.kube.kinds import Kind
-from ullage.vms.api.machines import MACHINES, VirtualMachine
+from ullage.vms.api.machines import VIRTUAL_MACHINES, VirtualMachine
 
 Json = dict[str, Any]
 NAMESPACE = "team"
@@ -32,7 +32,7 @@ CLOUD_INIT: Json = {"name": "cloudinit", "cloudInitNoCloud": {"userData": "#clou
 
 def machine_body(*volumes: Json, name: str = "db", run_strategy: str = "Always", **content: Any) -> Json:
     template = {"metadata": {"creationTimestamp": None}, "spec": {"domain": {"devices": {}}, "volumes": list(volumes)}}
-    return body(MACHINES, name, spec={"runStrategy": run_strategy, "template": template}, **content)
+    return body(VIRTUAL_MACHINES, name, spec={"runStrategy": run_strategy, "template": template}, **content)
 
 
 def machine(*volumes: Json, **content: Any) -> VirtualMachine:

@@ -11,7 +11,7 @@ from tests.unit.snapshots.memory_api import MemoryApi
 from tests.unit.vms.builders import CLOUD_INIT, IMAGE, NAMESPACE, claim_volume, data_volume, machine, machine_body
 from ullage.kube.client.client import Client
 from ullage.kube.slices import Part, Wiring
-from ullage.vms.api.machines import INSTANCES, MACHINES
+from ullage.vms.api.machines import INSTANCES, VIRTUAL_MACHINES
 from ullage.vms.claims import claims_of
 from ullage.vms.lookup import MachineLookup, machine_lookup
 
@@ -33,11 +33,11 @@ def test_the_claims_of_a_vm(volumes: tuple[dict[str, Any], ...], claims: tuple[s
 
 async def test_a_claim_leads_to_the_vms_that_use_it_now() -> None:
     api = MemoryApi()
-    api.put(MACHINES, machine_body(claim_volume("shared"), name="one"))
-    api.put(MACHINES, machine_body(claim_volume("shared"), claim_volume("own"), name="two"))
+    api.put(VIRTUAL_MACHINES, machine_body(claim_volume("shared"), name="one"))
+    api.put(VIRTUAL_MACHINES, machine_body(claim_volume("shared"), claim_volume("own"), name="two"))
     wiring = Wiring(cast(Client, api))
     lookups: list[MachineLookup] = wiring.made(
-        Part(make=lambda given: [given.shared(machine_lookup)], watches=(MACHINES, INSTANCES))
+        Part(make=lambda given: [given.shared(machine_lookup)], watches=(VIRTUAL_MACHINES, INSTANCES))
     )
     (lookup,) = lookups
     running = asyncio.create_task(lookup.machines.run())

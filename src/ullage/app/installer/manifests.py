@@ -25,7 +25,7 @@ from ullage.kube.kinds import Kind, Object
 from ullage.kube.objects import Json
 from ullage.kube.slices import Part, Slice, UserRole
 from ullage.ledger.api import LEDGERS
-from ullage.projects.api.quotas import QUOTAS
+from ullage.projects.api.quotas import PROJECT_QUOTAS
 
 NAMESPACE: Final = identities.NAMESPACE
 SIDECAR: Final = "ullage:csi-sidecar"
@@ -166,10 +166,10 @@ def _roles(found: Iterable[Role]) -> list[Manifest]:
 def master_account() -> list[Manifest]:
     """On a seed: who the master is there. It copies quotas, and divides limits among the ledgers of the seeds; that is all."""
     write = ("create", "update", "patch", "delete")
-    quotas, ledgers = (QUOTAS.plural, f"{QUOTAS.plural}/status"), (LEDGERS.plural, f"{LEDGERS.plural}/status")
+    quotas, ledgers = (PROJECT_QUOTAS.plural, f"{PROJECT_QUOTAS.plural}/status"), (LEDGERS.plural, f"{LEDGERS.plural}/status")
     everywhere = (
-        Rule(QUOTAS.group, quotas, (*WATCHING, *write)),
-        Rule(DEFINITIONS.group, (DEFINITIONS.plural,), ("list",), (QUOTAS.name, LEDGERS.name)),
+        Rule(PROJECT_QUOTAS.group, quotas, (*WATCHING, *write)),
+        Rule(DEFINITIONS.group, (DEFINITIONS.plural,), ("list",), (PROJECT_QUOTAS.name, LEDGERS.name)),
     )
     here = (Rule(LEDGERS.group, ledgers, (*WATCHING, *write)),)
     name = f"ullage:{MASTER}"

@@ -19,7 +19,7 @@ from ullage.ledger.keys import ledger_name, namespace_of
 from ullage.policies.counts.accounts import claim_of, is_count, together
 from ullage.policies.counts.api import SNAPSHOT_LIMITS, SnapshotLimit
 from ullage.space.accounts import NAMESPACE_CELL, vm_of
-from ullage.space.api import NAME, QUOTAS, ResourceQuota
+from ullage.space.api import HARVESTER_QUOTAS, NAME, ResourceQuota
 from ullage.space.quota import SpaceUsage, Usage, limits_of, usage_in
 
 FROM_QUOTAS: Final = "ledgers may not be read: this is what the quotas say, with what is reserved among what is used"
@@ -63,7 +63,7 @@ async def standings(client: Client, namespace: str, *, among: Container[str] | N
     """Of one namespace; of all where none is named, or those of them that are among some."""
     ledgers = await readable(_ledgers(client, namespace))
     if isinstance(ledgers, Forbidden):
-        quotas = [one for one in (await client.list(QUOTAS, namespace)).items if one.metadata.name == NAME]
+        quotas = [one for one in (await client.list(HARVESTER_QUOTAS, namespace)).items if one.metadata.name == NAME]
         standing = [Standing(one.metadata.namespace, usage_from(one), exact=False) for one in quotas]
         counts = counts_from(await snapshot_limits(client, namespace))
         return Standings(

@@ -114,14 +114,14 @@ async def known_projects(session: Session) -> list[str]:
     """As `project/ID`; where projects may not be read, or there are none as on some seeds, those that have a quota."""
     from ullage.kube.errors import Forbidden, NotFound
     from ullage.projects.api.kkp import PROJECTS
-    from ullage.projects.api.quotas import QUOTAS
+    from ullage.projects.api.quotas import PROJECT_QUOTAS
 
     found: set[str] = set()
     with suppress(Forbidden, NotFound):
         found |= set(await _names(session, PROJECTS))
     if not found:
         with suppress(Forbidden, NotFound):
-            found |= {one.spec.subject.name for one in (await session.client.list(QUOTAS)).items}
+            found |= {one.spec.subject.name for one in (await session.client.list(PROJECT_QUOTAS)).items}
     return [f"project/{one}" for one in sorted(found)]
 
 

@@ -16,7 +16,7 @@ from ullage.kube.kinds import Kind
 from ullage.ledger.amounts import Amounts, BadAmount
 from ullage.projects.api.amounts import ResourceDetails
 from ullage.projects.api.kkp import PROJECTS
-from ullage.projects.api.quotas import QUOTAS, ResourceQuota
+from ullage.projects.api.quotas import PROJECT_QUOTAS, ResourceQuota
 from ullage.projects.escrow.record import has_record, leading, read_record
 from ullage.projects.escrow.terms import Escrow, Share
 from ullage.projects.names import ESCROW, RESOURCES, SUBJECT_NAME, quota_name
@@ -41,18 +41,18 @@ async def listed(client: Client, kind: Kind[Any], namespace: str = "", *, labels
 async def quota_of(client: Client, project: str) -> ResourceQuota | None:
     """The quota that is in force for a project; None: it has none. Where somebody else made it, it may have another name."""
     try:
-        named = await client.find(QUOTAS, quota_name(project))
-        others = (await client.list(QUOTAS, labels=f"{SUBJECT_NAME}={project}")).items
+        named = await client.find(PROJECT_QUOTAS, quota_name(project))
+        others = (await client.list(PROJECT_QUOTAS, labels=f"{SUBJECT_NAME}={project}")).items
     except NotFound as error:
-        raise not_served(QUOTAS) from error
+        raise not_served(PROJECT_QUOTAS) from error
     return in_force([*others, *([named] if named is not None else [])]).get(project)
 
 
 def quotas_of(project: str) -> list[Selection[Any]]:
     """Where `quota_of` looks, to be followed."""
     return [
-        Selection(QUOTAS, fields=f"metadata.name={quota_name(project)}"),
-        Selection(QUOTAS, labels=f"{SUBJECT_NAME}={project}"),
+        Selection(PROJECT_QUOTAS, fields=f"metadata.name={quota_name(project)}"),
+        Selection(PROJECT_QUOTAS, labels=f"{SUBJECT_NAME}={project}"),
     ]
 
 

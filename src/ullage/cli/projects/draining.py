@@ -19,7 +19,7 @@ from ullage.kube.client.client import Client
 from ullage.kube.errors import NotFound
 from ullage.ledger.amounts import Amounts, spell
 from ullage.projects.api.kkp import SEEDS, Seed
-from ullage.projects.api.quotas import QUOTAS, ResourceQuota
+from ullage.projects.api.quotas import PROJECT_QUOTAS, ResourceQuota
 from ullage.projects.cluster_count.ledger import RESOURCE as CLUSTERS
 from ullage.projects.escrow.divisions import DIVISIONS
 from ullage.projects.escrow.terms import Escrow, Part, Share
@@ -85,7 +85,7 @@ async def find_seed(client: Client, name: str, namespace: str) -> Seed:
 
 
 async def read_holdings(client: Client, seed: Seed) -> SeedHoldings:
-    return holdings(seed, await listed(client, QUOTAS))
+    return holdings(seed, await listed(client, PROJECT_QUOTAS))
 
 
 def holdings(seed: Seed, quotas: Iterable[ResourceQuota]) -> SeedHoldings:

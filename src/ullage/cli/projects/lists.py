@@ -18,7 +18,7 @@ from ullage.kube.cache.reflector import Selection
 from ullage.kube.client.client import Client
 from ullage.kube.objects import Json, find_condition
 from ullage.projects.api.kkp import PROJECTS, Project
-from ullage.projects.api.quotas import QUOTAS, USAGE_FRESH, WITHIN_QUOTA, ResourceQuota
+from ullage.projects.api.quotas import PROJECT_QUOTAS, USAGE_FRESH, WITHIN_QUOTA, ResourceQuota
 from ullage.projects.names import RESOURCES, is_default
 from ullage.projects.quota import limits_of
 
@@ -69,14 +69,14 @@ async def show(client: Client, wanted: ProjectFilter, output: OutputFormat, *, w
         print_report(await read(), output, now=clock.now())
         return
     report: RepeatedReport[ListedProject] = RepeatedReport(output)
-    followed: list[Selection[Any]] = [Selection(PROJECTS, "", wanted.labels), Selection(QUOTAS)]
+    followed: list[Selection[Any]] = [Selection(PROJECTS, "", wanted.labels), Selection(PROJECT_QUOTAS)]
     await repeated(client, followed, read, lambda found: report.show(found, clock.now()))
 
 
 async def read_projects(client: Client, wanted: ProjectFilter) -> list[ListedProject]:
     """Raises `Missing` for one that is named and is not there."""
     projects = {one.metadata.name: one for one in await listed(client, PROJECTS, labels=wanted.labels)}
-    quotas = in_force(await listed(client, QUOTAS))
+    quotas = in_force(await listed(client, PROJECT_QUOTAS))
     if strange := [one for one in wanted.named if one not in projects and one not in quotas]:
         raise Missing(f"there is no project {strange[0]}. Next: ullage projects list")
     chosen = wanted.named or sorted(projects if wanted.labels else {*projects, *quotas})

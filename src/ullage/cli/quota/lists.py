@@ -23,7 +23,7 @@ from ullage.errors import BadInput
 from ullage.kube.cache.reflector import Selection
 from ullage.kube.client.client import Client
 from ullage.policies.counts.api import SNAPSHOT_LIMITS, SnapshotLimit
-from ullage.space.api import NAME, QUOTAS, ResourceQuota
+from ullage.space.api import HARVESTER_QUOTAS, NAME, ResourceQuota
 from ullage.space.limit_setting import Limited
 
 # What `ullage quota get project/ID` reads: the quota, and the record on it of what seeds may have.
@@ -78,8 +78,11 @@ class LimitFilter:
 
     def selections(self, session: Session) -> list[Selection[Any]]:
         if not self.named:
-            return [Selection(QUOTAS, "" if self.everywhere else session.namespace, self.labels)]
-        return [Selection(QUOTAS, one, fields=f"metadata.name={NAME}") for one in sorted({one.namespace for one in self.named})]
+            return [Selection(HARVESTER_QUOTAS, "" if self.everywhere else session.namespace, self.labels)]
+        return [
+            Selection(HARVESTER_QUOTAS, one, fields=f"metadata.name={NAME}")
+            for one in sorted({one.namespace for one in self.named})
+        ]
 
     def count_selections(self, session: Session) -> list[Selection[Any]]:
         """They may not be served, or not for everybody to read."""
@@ -150,11 +153,11 @@ def _place(change: Change) -> tuple[str, str, str]:
 async def _read(session: Session, wanted: LimitFilter) -> list[text.LimitRow]:
     client = session.client
     if wanted.named:
-        found = [await client.find(QUOTAS, NAME, one) for one in dict.fromkeys(one.namespace for one in wanted.named)]
+        found = [await client.find(HARVESTER_QUOTAS, NAME, one) for one in dict.fromkeys(one.namespace for one in wanted.named)]
         counts = [limit for one in wanted.counted for limit in await snapshot_limits(client, one)]
         return wanted.rows([*(one for one in found if one is not None), *counts])
     namespace = "" if wanted.everywhere else session.namespace
-    quotas = (await client.list(QUOTAS, namespace, labels=wanted.labels)).items
+    quotas = (await client.list(HARVESTER_QUOTAS, namespace, labels=wanted.labels)).items
     return wanted.rows([*quotas, *await snapshot_limits(client, namespace, labels=wanted.labels)])
 
 

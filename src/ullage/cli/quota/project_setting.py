@@ -19,7 +19,7 @@ from ullage.kube.kinds import Meta
 from ullage.kube.objects import Json, is_deleting
 from ullage.projects.api.amounts import ResourceDetails
 from ullage.projects.api.kkp import SETTINGS
-from ullage.projects.api.quotas import QUOTAS, ResourceQuota, ResourceQuotaSpec, Subject
+from ullage.projects.api.quotas import PROJECT_QUOTAS, ResourceQuota, ResourceQuotaSpec, Subject
 from ullage.projects.controllers.quota_default_rules import default_in
 from ullage.projects.names import (
     CPU,
@@ -137,12 +137,12 @@ async def set_quota(client: Client, project: str, change: Change, *, manager: st
             exists = await project_name(client, project) is not None
             if not any(change.values()):
                 return Outcome(quota=None, project_exists=exists)
-            made = await client.create(QUOTAS, new_quota(project, change), dry_run=dry_run)
+            made = await client.create(PROJECT_QUOTAS, new_quota(project, change), dry_run=dry_run)
             return Outcome(quota=made, project_exists=exists)
         except (AlreadyExists, Conflict):  # somebody was quicker
             await asyncio.sleep(PAUSE.delay(attempt))
         except NotFound as error:
-            if found is None or not error.names(QUOTAS.group, QUOTAS.plural, found.metadata.name):
+            if found is None or not error.names(PROJECT_QUOTAS.group, PROJECT_QUOTAS.plural, found.metadata.name):
                 raise
             await asyncio.sleep(PAUSE.delay(attempt))  # it was deleted meanwhile
     raise Conflict(
@@ -156,13 +156,13 @@ async def _changed(client: Client, found: ResourceQuota, change: Change, *, mana
     meta = found.metadata
     if is_deleting(meta):
         raise QuotaGoing(
-            f"{QUOTAS.name} {meta.name} is being deleted: it goes when no seed has a copy of it; set it again then. "
-            f"Next: kubectl get {QUOTAS.name} {meta.name} -o yaml"
+            f"{PROJECT_QUOTAS.name} {meta.name} is being deleted: it goes when no seed has a copy of it; set it again then. "
+            f"Next: kubectl get {PROJECT_QUOTAS.name} {meta.name} -o yaml"
         )
     patch = patch_for(found, change)
     if patch is None:
         return found
-    return await client.patch(QUOTAS, meta.name, merge=patch, field_manager=manager, dry_run=dry_run, uid=meta.uid)
+    return await client.patch(PROJECT_QUOTAS, meta.name, merge=patch, field_manager=manager, dry_run=dry_run, uid=meta.uid)
 
 
 async def delete_quota(client: Client, project: str, *, dry_run: bool) -> Removed:
@@ -171,9 +171,9 @@ async def delete_quota(client: Client, project: str, *, dry_run: bool) -> Remove
     if found is None:
         return Removed(quota=None)
     try:
-        await client.delete(QUOTAS, found.metadata.name, uid=found.metadata.uid, dry_run=dry_run)
+        await client.delete(PROJECT_QUOTAS, found.metadata.name, uid=found.metadata.uid, dry_run=dry_run)
     except NotFound as error:
-        if not error.names(QUOTAS.group, QUOTAS.plural, found.metadata.name):
+        if not error.names(PROJECT_QUOTAS.group, PROJECT_QUOTAS.plural, found.metadata.name):
             raise
         return Removed(quota=None)
     return Removed(quota=found, default=await _default(client))

@@ -44,7 +44,7 @@ async def known(session: Session) -> list[str]:
     """All namespaces and virtual machines; for those who may not list them, the namespace of the context and what is in it."""
     from ullage.kube.builtin.core import NAMESPACES
     from ullage.kube.errors import Forbidden, NotFound
-    from ullage.vms.api.machines import MACHINES
+    from ullage.vms.api.machines import VIRTUAL_MACHINES
 
     client = session.client
     try:
@@ -53,9 +53,9 @@ async def known(session: Session) -> list[str]:
         namespaces = [session.namespace]
     try:
         try:
-            machines = (await client.list(MACHINES)).items
+            machines = (await client.list(VIRTUAL_MACHINES)).items
         except Forbidden:
-            machines = (await client.list(MACHINES, session.namespace)).items
+            machines = (await client.list(VIRTUAL_MACHINES, session.namespace)).items
     except (Forbidden, NotFound):  # not even there, or there is no KubeVirt
         machines = []
     return [*(f"ns/{one}" for one in namespaces), *(f"vm/{one.metadata.namespace}/{one.metadata.name}" for one in machines)]

@@ -23,7 +23,7 @@ from ullage.kube.errors import AlreadyExists, Forbidden
 from ullage.kube.kinds import Meta
 from ullage.kube.objects import find_condition, is_deleting, is_true
 from ullage.policies.restores import model
-from ullage.policies.restores.api import RESTORES, RestoreSource, SnapshotRestore, SnapshotRestoreSpec
+from ullage.policies.restores.api import SNAPSHOT_RESTORES, RestoreSource, SnapshotRestore, SnapshotRestoreSpec
 from ullage.policies.restores.model import PodUser
 from ullage.policies.restores.pods import in_use, users_of
 
@@ -38,9 +38,9 @@ RESTORE_TABLE: Final[Table[SnapshotRestore]] = Table(
         one.status.phase,
         one.status.undo_until,
     ),
-    name=lambda one: f"snapshotrestore.{RESTORES.group}/{one.metadata.name}",
+    name=lambda one: f"snapshotrestore.{SNAPSHOT_RESTORES.group}/{one.metadata.name}",
     uid=lambda one: one.metadata.uid,
-    body=lambda one: {"apiVersion": RESTORES.api_version, "kind": RESTORES.kind, **msgspec.to_builtins(one)},
+    body=lambda one: {"apiVersion": SNAPSHOT_RESTORES.api_version, "kind": SNAPSHOT_RESTORES.kind, **msgspec.to_builtins(one)},
     state="PHASE",
 )
 
@@ -106,7 +106,7 @@ async def create(client: Client, wanted: SnapshotRestore, *, dry_run: bool) -> S
     for number in itertools.count(1):
         meta = msgspec.structs.replace(wanted.metadata, name=name if number == 1 else f"{name}-{number}")
         try:
-            return await client.create(RESTORES, msgspec.structs.replace(wanted, metadata=meta), dry_run=dry_run)
+            return await client.create(SNAPSHOT_RESTORES, msgspec.structs.replace(wanted, metadata=meta), dry_run=dry_run)
         except AlreadyExists:
             if number == _MOST:
                 raise
@@ -118,7 +118,7 @@ async def undoable(session: Session, snapshot: str) -> SnapshotRestore:
     name alone may stand for snapshots of several claims, of both APIs or one after the other: then nothing is chosen."""
     now = await _snapshot_there(session, snapshot)
     groups = {one.snapshots.group for one in (session.among if now is None else (now.dialect,))}
-    listed = await session.client.list(RESTORES, session.namespace)
+    listed = await session.client.list(SNAPSHOT_RESTORES, session.namespace)
     of_name = [one for one in listed.items if one.spec.source.name == snapshot and one.spec.source.api_group in groups]
     of_it = sorted((one for one in of_name if now is None or one.spec.claim_name == now.snapshot.claim), key=model.order)
     kept, others = _kept(of_it), _kept(of_name)
@@ -167,7 +167,7 @@ async def undo(client: Client, restore: SnapshotRestore, *, dry_run: bool) -> Sn
     if dry_run:
         return restore
     meta = restore.metadata
-    return await client.patch(RESTORES, meta.name, meta.namespace, merge={"spec": {"undo": True}}, uid=meta.uid)
+    return await client.patch(SNAPSHOT_RESTORES, meta.name, meta.namespace, merge={"spec": {"undo": True}}, uid=meta.uid)
 
 
 async def carry_out(
@@ -238,7 +238,7 @@ class InPlaceWaiter:
 
     async def _look(self) -> SnapshotRestore | None:
         meta = self._restore.metadata
-        found = await self._client.find(RESTORES, meta.name, meta.namespace)
+        found = await self._client.find(SNAPSHOT_RESTORES, meta.name, meta.namespace)
         if found is None or found.metadata.uid != meta.uid:
             raise Missing(f"restore {meta.name} was deleted")
         if found.status.phase == self._goal:

@@ -28,7 +28,7 @@ from ullage.ledger.charging.stamps import read_stamp
 from ullage.ledger.limits import is_about
 from ullage.quantity import Format, Quantity
 from ullage.times import read_time
-from ullage.vms.api.machines import WHOLE_INSTANCES, WHOLE_MACHINES, WholeInstance, WholeMachine
+from ullage.vms.api.machines import WHOLE_INSTANCES, WHOLE_VIRTUAL_MACHINES, WholeInstance, WholeMachine
 from ullage.vms.api.migrations import MIGRATIONS, VirtualMachineInstanceMigration
 from ullage.vms.pricing import asked_of
 
@@ -94,7 +94,7 @@ async def read_compute(
     limits = limits_of(read_shares(place.metadata.annotations).shares) if place is not None else {}
     if found is None and not limits:
         return None  # VMs take nothing that is counted, and have no share
-    machines = await _listed(client, WHOLE_MACHINES, namespace, notes)
+    machines = await _listed(client, WHOLE_VIRTUAL_MACHINES, namespace, notes)
     instances = [one for one in await _listed(client, WHOLE_INSTANCES, namespace, notes) or () if not is_finished(one.partly)]
     alone = _without_machine(instances, machines) if machines is not None else []
     moving = [one for one in await _listed(client, MIGRATIONS, namespace, notes) or () if not is_finished(one)]

@@ -30,8 +30,8 @@ from ullage.kube.client.client import Client
 from ullage.kube.errors import Forbidden, NotFound
 from ullage.kube.objects import Condition, find_condition
 from ullage.projects.api.kkp import CLUSTERS, PROJECTS, SEEDS, Cluster
-from ullage.projects.api.quotas import QUOTAS, WITHIN_QUOTA, ResourceQuota
-from ullage.projects.api.records import RECORDS, MachineRecord
+from ullage.projects.api.quotas import PROJECT_QUOTAS, WITHIN_QUOTA, ResourceQuota
+from ullage.projects.api.records import MACHINE_RECORDS, MachineRecord
 from ullage.projects.clusters import project_of
 from ullage.projects.escrow.terms import Escrow
 from ullage.projects.quota import limits_of
@@ -79,15 +79,15 @@ async def read_projects(client: Client, group: ProjectGroup, *, project: str = "
 
 async def _quotas(client: Client, project: str) -> Sequence[ResourceQuota]:
     if not project:
-        return list(in_force(await listed(client, QUOTAS)).values())
+        return list(in_force(await listed(client, PROJECT_QUOTAS)).values())
     one = await quota_of(client, project)
     return [one] if one is not None else []
 
 
 def sources_of_projects(group: ProjectGroup, project: str) -> list[Selection[Any]]:
     """What is followed by those who want it shown again."""
-    quotas = quotas_of(project) if project else [Selection(QUOTAS)]
-    return [*quotas, Selection(CLUSTERS), Selection(RECORDS)] if group == "cluster" else quotas
+    quotas = quotas_of(project) if project else [Selection(PROJECT_QUOTAS)]
+    return [*quotas, Selection(CLUSTERS), Selection(MACHINE_RECORDS)] if group == "cluster" else quotas
 
 
 # --- projects --------------------------------------------------------------------------------------------------------
@@ -178,7 +178,7 @@ async def _by_cluster(
 async def _records(client: Client) -> dict[str, MachineRecord]:
     """By cluster. Where they may not be read nobody says how old figures are."""
     try:
-        return {one.metadata.name: one for one in (await client.list(RECORDS)).items}
+        return {one.metadata.name: one for one in (await client.list(MACHINE_RECORDS)).items}
     except (Forbidden, NotFound):
         return {}
 

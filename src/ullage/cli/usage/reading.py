@@ -12,7 +12,7 @@ from ullage.cli.common.accounts import FROM_QUOTAS, Counts, SnapshotCount, Stand
 from ullage.cli.common.session import Session
 from ullage.cli.usage.compute import Compute, read_compute, shares_in
 from ullage.cli.usage.text import GroupBy, UsageRow
-from ullage.engines.api import SNAPSHOTS as ENGINE_SNAPSHOTS
+from ullage.engines.api import ENGINE_SNAPSHOTS
 from ullage.engines.handles import NAMESPACE as ENGINES_NAMESPACE
 from ullage.engines.handles import engine_volume
 from ullage.errors import BadInput, UllageError
@@ -23,9 +23,9 @@ from ullage.kube.kinds import Kind, Meta
 from ullage.ledger.charging.plans import read_plan
 from ullage.ledger.charging.stamps import CHARGED_NAMESPACE, FREE, STAMP, stamp_of
 from ullage.space.accounts import bytes_of
-from ullage.space.api import QUOTAS
+from ullage.space.api import HARVESTER_QUOTAS
 from ullage.space.quota import Usage
-from ullage.vms.api.backups import BACKUPS
+from ullage.vms.api.backups import VM_BACKUPS
 
 NO_CLAIM: Final = "(no claim)"
 
@@ -89,7 +89,7 @@ async def _by_account(session: Session, namespace: str, group: GroupBy, *, among
 async def _estimated(client: Client, namespace: str, shown: Container[str]) -> list[str]:
     """By how much limits may be passed, as the quotas say, where snapshots are estimated by the last one of their volume."""
     try:
-        quotas = (await client.list(QUOTAS, namespace)).items
+        quotas = (await client.list(HARVESTER_QUOTAS, namespace)).items
     except (Forbidden, NotFound):
         return []
     said = [one for one in quotas if one.status.shown.may_pass_by and one.metadata.namespace in shown]
@@ -162,7 +162,7 @@ async def _by_volume(session: Session, namespace: str, among: Container[str] | N
         for obj in await _listed(client, dialect.snapshots, namespace, notes):
             snapshot = dialect.read_snapshot(obj)
             volumes.add_stamped(snapshot.meta.namespace, snapshot.claim, snapshot.meta)
-    for backup in await _listed(client, BACKUPS, namespace, notes):
+    for backup in await _listed(client, VM_BACKUPS, namespace, notes):
         for claim, size in read_plan(backup.metadata).items():  # its members, which take nothing, were counted as snapshots
             volumes.add(backup.metadata.namespace, claim, size, snapshots=0)
     await _engine_snapshots(client, namespace, volumes, notes)

@@ -10,7 +10,7 @@ from typing import Any
 from ullage.cli.common.session import Session
 from ullage.cli.common.watching import followable
 from ullage.cli.usage.text import GroupBy
-from ullage.engines.api import SNAPSHOTS as ENGINE_SNAPSHOTS
+from ullage.engines.api import ENGINE_SNAPSHOTS
 from ullage.engines.handles import NAMESPACE as ENGINES_NAMESPACE
 from ullage.kube.builtin.core import NAMESPACES
 from ullage.kube.cache.reflector import Selection
@@ -18,9 +18,9 @@ from ullage.kube.kinds import Kind
 from ullage.ledger.api import LEDGERS, NAMESPACE
 from ullage.ledger.keys import ledger_name
 from ullage.policies.counts.api import SNAPSHOT_LIMITS
-from ullage.space.api import QUOTAS
-from ullage.vms.api.backups import BACKUPS
-from ullage.vms.api.machines import INSTANCES, MACHINES
+from ullage.space.api import HARVESTER_QUOTAS
+from ullage.vms.api.backups import VM_BACKUPS
+from ullage.vms.api.machines import INSTANCES, VIRTUAL_MACHINES
 from ullage.vms.api.migrations import MIGRATIONS
 
 
@@ -33,7 +33,7 @@ async def sources(session: Session, group: GroupBy, *, everywhere: bool, labels:
     ledgers: list[Selection[Any]] = [Selection(LEDGERS, NAMESPACE, fields=_named(ledger_name(namespace)) if namespace else "")]
     if not await followable(session.client, ledgers):
         # as they are read by those who may not read ledgers
-        ledgers = [Selection(QUOTAS, namespace), Selection(SNAPSHOT_LIMITS, namespace)]
+        ledgers = [Selection(HARVESTER_QUOTAS, namespace), Selection(SNAPSHOT_LIMITS, namespace)]
     if group != "namespace" or not namespace:
         return [*chosen, *ledgers]
     snapshots: list[Selection[Any]] = [Selection(one.snapshots, namespace) for one in session.among]
@@ -43,12 +43,12 @@ async def sources(session: Session, group: GroupBy, *, everywhere: bool, labels:
 def _of_volumes(session: Session, namespace: str) -> list[Selection[Any]]:
     """Whose claim a PersistentVolume is does not change while it has snapshots."""
     snapshots: list[Selection[Any]] = [Selection(one.snapshots, namespace) for one in session.among]
-    return [*snapshots, Selection(BACKUPS, namespace), Selection(ENGINE_SNAPSHOTS, ENGINES_NAMESPACE)]
+    return [*snapshots, Selection(VM_BACKUPS, namespace), Selection(ENGINE_SNAPSHOTS, ENGINES_NAMESPACE)]
 
 
 def _of_machines(namespace: str) -> list[Selection[Any]]:
     """What is shown of the VMs of one namespace beside what its ledger says."""
-    kinds: tuple[Kind[Any], ...] = (MACHINES, INSTANCES, MIGRATIONS)
+    kinds: tuple[Kind[Any], ...] = (VIRTUAL_MACHINES, INSTANCES, MIGRATIONS)
     return [Selection(NAMESPACES, fields=_named(namespace)), *(Selection(kind, namespace) for kind in kinds)]
 
 

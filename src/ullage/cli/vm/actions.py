@@ -23,7 +23,7 @@ from ullage.kube.client.codec import object_path
 from ullage.kube.errors import Conflict, Forbidden, NotFound
 from ullage.kube.kinds import Kind, Object
 from ullage.kube.objects import Json
-from ullage.vms.api.machines import INSTANCES, MACHINES
+from ullage.vms.api.machines import INSTANCES, VIRTUAL_MACHINES
 from ullage.vms.lifecycle import ACTIONS, Change, NotPossible
 
 SUBRESOURCES: Final = "subresources.kubevirt.io"
@@ -83,7 +83,7 @@ async def is_served(client: Client) -> bool:
 
 
 async def _ask(session: Session, power: Power, found: FoundMachine, *, dry_run: bool) -> None:
-    kind: Kind[Any] = INSTANCES if power.name in ("pause", "unpause") else MACHINES
+    kind: Kind[Any] = INSTANCES if power.name in ("pause", "unpause") else VIRTUAL_MACHINES
     meta = found.machine.metadata
     path = object_path(kind, meta.name, meta.namespace, power.name).replace(f"/apis/{kind.group}/", f"/apis/{SUBRESOURCES}/", 1)
     body = msgspec.json.encode({"dryRun": ["All"]} if dry_run else {})
@@ -108,8 +108,8 @@ async def _write(session: Session, power: Power, found: FoundMachine, *, dry_run
 
 async def _patch(client: Client, found: FoundMachine, change: Change, *, dry_run: bool) -> None:
     patches: list[tuple[Kind[Any], Object | None, Json | None, str]] = [
-        (MACHINES, found.machine, change.machine, ""),
-        (MACHINES, found.machine, change.status, "status"),
+        (VIRTUAL_MACHINES, found.machine, change.machine, ""),
+        (VIRTUAL_MACHINES, found.machine, change.status, "status"),
         (INSTANCES, found.instance, change.instance, ""),
     ]
     for kind, obj, merge, subresource in patches:

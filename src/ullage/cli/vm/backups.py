@@ -21,13 +21,13 @@ from ullage.clock import Clock, SystemClock
 from ullage.kube.client.codec import collection_path
 from ullage.kube.kinds import Kind, decode_as_go
 from ullage.kube.objects import Condition, Json, find_condition
-from ullage.vms.api.backups import BACKUPS, VirtualMachineBackup
-from ullage.vms.api.machines import MACHINES
-from ullage.vms.api.restores import RESTORES, VirtualMachineRestore
+from ullage.vms.api.backups import VM_BACKUPS, VirtualMachineBackup
+from ullage.vms.api.machines import VIRTUAL_MACHINES
+from ullage.vms.api.restores import VM_RESTORES, VirtualMachineRestore
 from ullage.vms.claims import volumes_of
 
 Made = TypeVar("Made", VirtualMachineBackup, VirtualMachineRestore)
-WORDS: Final = {BACKUPS.name: "backup", RESTORES.name: "restore"}
+WORDS: Final = {VM_BACKUPS.name: "backup", VM_RESTORES.name: "restore"}
 LONGEST: Final = 220  # characters of a name, before the time is put after it
 
 
@@ -66,22 +66,22 @@ async def back_up(
     clock: Clock | None = None,
 ) -> None:
     clock = clock or SystemClock()
-    await _require(session, BACKUPS)
+    await _require(session, VM_BACKUPS)
     found = await find_machine(session, target)
     place = found.target
     if not list(volumes_of(found.machine)):
         print(f"ullage: note: VM {place} has no volume with a claim: only its spec is kept", file=sys.stderr)
     meta = {"name": make.name or name_at(place.name, clock.now()), "namespace": place.namespace}
-    await _make(session, BACKUPS, meta, {"source": _reference(place.name), "type": type}, make=make, clock=clock)
+    await _make(session, VM_BACKUPS, meta, {"source": _reference(place.name), "type": type}, make=make, clock=clock)
 
 
 async def restore(
     session: Session, target: Target, options: VmRestoreOptions, *, make: MakeOptions, clock: Clock | None = None
 ) -> None:
     clock = clock or SystemClock()
-    await _require(session, RESTORES)
+    await _require(session, VM_RESTORES)
     place = target.within(session.namespace)
-    backup = await session.client.find(BACKUPS, place.name, place.namespace)
+    backup = await session.client.find(VM_BACKUPS, place.name, place.namespace)
     if backup is None:
         raise Missing(f"backup {place.name} does not exist in namespace {place.namespace}")
     meta = {"name": make.name or name_at(f"{place.name}-restore", clock.now()), "namespace": place.namespace}
@@ -94,11 +94,11 @@ async def restore(
         "keepMacAddress": options.keep_mac_address,
         **({} if options.start is None else {"start": options.start}),  # Harvester's own definition has no such field
     }
-    await _make(session, RESTORES, meta, spec, make=make, clock=clock)
+    await _make(session, VM_RESTORES, meta, spec, make=make, clock=clock)
 
 
 def _reference(name: str) -> Json:
-    return {"apiGroup": MACHINES.group, "kind": MACHINES.kind, "name": name}
+    return {"apiGroup": VIRTUAL_MACHINES.group, "kind": VIRTUAL_MACHINES.kind, "name": name}
 
 
 async def _require(session: Session, kind: Kind[Any]) -> None:

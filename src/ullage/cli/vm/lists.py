@@ -17,7 +17,7 @@ from ullage.cli.vm.text import in_order, layout
 from ullage.clock import SystemClock
 from ullage.kube.cache.reflector import Selection
 from ullage.kube.errors import NotFound
-from ullage.vms.api.machines import MACHINES, VirtualMachine
+from ullage.vms.api.machines import VIRTUAL_MACHINES, VirtualMachine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +55,7 @@ async def watch(session: Session, wanted: MachineFilter, output: OutputFormat) -
         await require_served(session.client)
     clock, place = SystemClock(), wanted.namespace(session)
     table = ChangingTable(layout(wide=output.is_wide, namespaces=not place), output, write=partial(print, flush=True))
-    async with followed(session.client, [Selection(MACHINES, place, wanted.labels)]) as follow:
+    async with followed(session.client, [Selection(VIRTUAL_MACHINES, place, wanted.labels)]) as follow:
         there = [change.obj for change in follow.there if wanted.takes(session, change.obj)]
         table.begin(in_order(there), clock.now())
         async for change in follow.changes():
@@ -67,7 +67,7 @@ async def _read(session: Session, wanted: MachineFilter) -> list[VirtualMachine]
     if wanted.named:
         return [one.machine for one in await find_machines(session, wanted.named)]
     try:
-        return (await session.client.list(MACHINES, wanted.namespace(session), labels=wanted.labels)).items
+        return (await session.client.list(VIRTUAL_MACHINES, wanted.namespace(session), labels=wanted.labels)).items
     except NotFound:
         await require_served(session.client)
         raise

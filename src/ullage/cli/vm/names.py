@@ -14,18 +14,18 @@ if TYPE_CHECKING:
 async def machines(session: Session) -> list[str]:
     """By name in the command's own namespace, and with theirs in all others that may be read."""
     from ullage.kube.errors import Forbidden
-    from ullage.vms.api.machines import MACHINES
+    from ullage.vms.api.machines import VIRTUAL_MACHINES
 
     try:
-        found = (await session.client.list(MACHINES)).items
+        found = (await session.client.list(VIRTUAL_MACHINES)).items
     except Forbidden:
-        found = (await session.client.list(MACHINES, session.namespace)).items
+        found = (await session.client.list(VIRTUAL_MACHINES, session.namespace)).items
     here = [one.metadata.name for one in found if one.metadata.namespace == session.namespace]
     return here + [f"{one.metadata.namespace}/{one.metadata.name}" for one in found]
 
 
 @asked
 async def backups(session: Session) -> list[str]:
-    from ullage.vms.api.backups import BACKUPS
+    from ullage.vms.api.backups import VM_BACKUPS
 
-    return [one.metadata.name for one in (await session.client.list(BACKUPS, session.namespace)).items]
+    return [one.metadata.name for one in (await session.client.list(VM_BACKUPS, session.namespace)).items]

@@ -9,7 +9,7 @@ from ullage.cli.common.session import Missing, NotInstalled, Session
 from ullage.cli.vm.options import Target
 from ullage.kube.client.client import Client
 from ullage.kube.errors import NotFound
-from ullage.vms.api.machines import INSTANCES, MACHINES, VirtualMachine, VirtualMachineInstance
+from ullage.vms.api.machines import INSTANCES, VIRTUAL_MACHINES, VirtualMachine, VirtualMachineInstance
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,19 +26,19 @@ class FoundMachine:
     @property
     def shown(self) -> str:
         """As kubectl names it."""
-        return f"{MACHINES.kind.lower()}.{MACHINES.group}/{self.machine.metadata.name}"
+        return f"{VIRTUAL_MACHINES.kind.lower()}.{VIRTUAL_MACHINES.group}/{self.machine.metadata.name}"
 
 
 async def require_served(client: Client) -> None:
-    if not await client.served(MACHINES):
-        raise NotInstalled(f"this cluster does not serve {MACHINES.name}: it has no VMs")
+    if not await client.served(VIRTUAL_MACHINES):
+        raise NotInstalled(f"this cluster does not serve {VIRTUAL_MACHINES.name}: it has no VMs")
 
 
 async def find_machine(session: Session, target: Target, *, instance: bool = False) -> FoundMachine:
     """`instance`: with what runs of it."""
     place = target.within(session.namespace)
     try:
-        machine = await session.client.find(MACHINES, place.name, place.namespace)
+        machine = await session.client.find(VIRTUAL_MACHINES, place.name, place.namespace)
     except NotFound:
         await require_served(session.client)
         raise

@@ -11,7 +11,7 @@ import msgspec
 from ullage.cli.common.listing import Table
 from ullage.cli.common.text import NONE, age, plain
 from ullage.kube.objects import find_condition
-from ullage.vms.api.machines import MACHINES, VirtualMachine
+from ullage.vms.api.machines import VIRTUAL_MACHINES, VirtualMachine
 from ullage.vms.claims import claims_of
 from ullage.vms.lifecycle import run_strategy
 
@@ -40,9 +40,13 @@ def layout(*, wide: bool = False, namespaces: bool = False) -> Table[VirtualMach
     return Table(
         head=(*(("NAMESPACE",) if namespaces else ()), *COLUMNS, *(WIDE if wide else ())),
         cells=cells,
-        name=lambda one: f"{MACHINES.kind.lower()}.{MACHINES.group}/{one.metadata.name}",
+        name=lambda one: f"{VIRTUAL_MACHINES.kind.lower()}.{VIRTUAL_MACHINES.group}/{one.metadata.name}",
         uid=lambda one: one.metadata.uid,
-        body=lambda one: {"apiVersion": MACHINES.api_version, "kind": MACHINES.kind, **msgspec.to_builtins(one)},
+        body=lambda one: {
+            "apiVersion": VIRTUAL_MACHINES.api_version,
+            "kind": VIRTUAL_MACHINES.kind,
+            **msgspec.to_builtins(one),
+        },
         state="STATUS",
     )
 

@@ -14,7 +14,7 @@ from ullage.cli.common.options import OutputFormat
 from ullage.cli.common.text import NONE, age, aligned, plain, size, structured
 from ullage.cli.volume.chain import Line, Totals, lines, totals
 from ullage.cli.volume.reading import FoundVolume
-from ullage.engines.api import SNAPSHOTS, VOLUMES, to_bytes
+from ullage.engines.api import ENGINE_SNAPSHOTS, VOLUMES, to_bytes
 from ullage.engines.chain import HEAD
 from ullage.kube.objects import Json
 
@@ -114,7 +114,7 @@ def as_json(found: FoundVolume) -> Json:
 
 def names(found: FoundVolume) -> str:
     """As kubectl names them; the head is no object."""
-    prefix = f"{SNAPSHOTS.kind.lower()}.{SNAPSHOTS.group}"
+    prefix = f"{ENGINE_SNAPSHOTS.kind.lower()}.{ENGINE_SNAPSHOTS.group}"
     return "\n".join(f"{prefix}/{plain(line.entry.name)}" for line in lines(found.entries) if line.entry.name != HEAD)
 
 

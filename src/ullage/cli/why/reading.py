@@ -15,7 +15,7 @@ from ullage.ledger.charging.stamps import CHARGED_NAMESPACE
 from ullage.policies.counts.accounts import NAMESPACE_CELL, claim_cell, claim_of
 from ullage.space.accounts import NAMESPACE_ACCOUNT, vm_account
 from ullage.space.quota import NOTHING_USED
-from ullage.vms.api.machines import MACHINES
+from ullage.vms.api.machines import VIRTUAL_MACHINES
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ def _pays(subject: subjects.Subject) -> str:
 
 def _accounts(subject: subjects.Subject) -> dict[str, int | None]:
     """Those that it takes from; of what takes nothing itself, those that it is about."""
-    if subject.kind is MACHINES:
+    if subject.kind is VIRTUAL_MACHINES:
         return {vm_account(subject.obj.metadata.name): None, NAMESPACE_ACCOUNT: None}
     if subject.kind is NAMESPACES:
         return {NAMESPACE_ACCOUNT: None}

@@ -11,7 +11,7 @@ from typing import Any, Final
 from msgspec import UNSET
 
 from ullage.cli.common.session import BOTH, Missing, Session
-from ullage.engines.api import SNAPSHOTS as ENGINE_SNAPSHOTS
+from ullage.engines.api import ENGINE_SNAPSHOTS
 from ullage.engines.handles import NAMESPACE as ENGINES_NAMESPACE
 from ullage.errors import BadInput
 from ullage.kube.builtin.core import NAMESPACES
@@ -19,8 +19,8 @@ from ullage.kube.errors import NotFound
 from ullage.kube.kinds import Kind, Object
 from ullage.kube.objects import find_condition
 from ullage.names import is_subdomain
-from ullage.vms.api.backups import BACKUPS
-from ullage.vms.api.machines import MACHINES
+from ullage.vms.api.backups import VM_BACKUPS
+from ullage.vms.api.machines import VIRTUAL_MACHINES
 
 ALLOWED: Final = "volumesnapshot/NAME, vmbackup/NAME, snapshots.longhorn.io/NAME, vm/NAME or ns/NAME is allowed"
 
@@ -35,7 +35,7 @@ def _words(kind: Kind[Any], *more: str) -> Iterator[str]:
 
 _SNAPSHOTS: Final = {word for dialect in BOTH for word in _words(dialect.snapshots)}
 _KINDS: Final[Mapping[str, Kind[Any]]] = {
-    **{word: kind for kind in (BACKUPS, MACHINES) for word in _words(kind)},
+    **{word: kind for kind in (VM_BACKUPS, VIRTUAL_MACHINES) for word in _words(kind)},
     **dict.fromkeys(_words(NAMESPACES, "ns"), NAMESPACES),
     # Without its group a snapshot is anybody's.
     **{word: ENGINE_SNAPSHOTS for word in _words(ENGINE_SNAPSHOTS) if word not in ("snapshot", "snapshots")},
@@ -83,7 +83,7 @@ async def find(session: Session, word: str, name: str) -> Subject:
     obj = await _found(session, kind, name, namespace)
     if obj is None:
         raise Missing(f"there is no {_called(kind)} {name}{f' in namespace {namespace}' if namespace else ''}")
-    return Subject(kind, obj, _state(kind, obj), charged=kind not in (MACHINES, NAMESPACES))
+    return Subject(kind, obj, _state(kind, obj), charged=kind not in (VIRTUAL_MACHINES, NAMESPACES))
 
 
 async def _snapshot(session: Session, name: str, group: str) -> Subject:
@@ -106,7 +106,7 @@ async def _found(session: Session, kind: Kind[Any], name: str, namespace: str) -
 
 
 def _state(kind: Kind[Any], obj: Any) -> str:
-    if kind not in (BACKUPS, ENGINE_SNAPSHOTS):
+    if kind not in (VM_BACKUPS, ENGINE_SNAPSHOTS):
         return ""
     if obj.status.ready_to_use is True:
         return "ready"

@@ -14,8 +14,8 @@ from typing import Any
 
 from ullage.clock import Clock, SystemClock
 from ullage.engines.api import (
+    ENGINE_SNAPSHOTS,
     ENGINES,
-    SNAPSHOTS,
     VOLUMES,
     Engine,
     EngineStatus,
@@ -177,7 +177,7 @@ class EngineMonitor:
         there = self._lookup.snapshots.get(Key(volume.metadata.namespace, name))
         if there is None:
             try:
-                await self._client.create(SNAPSHOTS, rules.object_for(name, volume))
+                await self._client.create(ENGINE_SNAPSHOTS, rules.object_for(name, volume))
             except AlreadyExists:
                 return True  # made a moment ago, by us or by a user: if it is not ours, the next poll knows
             self._metrics.objects.labels("made").inc()
@@ -187,7 +187,7 @@ class EngineMonitor:
     async def _delete_object(self, snapshot: Snapshot) -> None:
         meta = snapshot.metadata
         try:
-            await self._client.delete(SNAPSHOTS, meta.name, meta.namespace, uid=meta.uid)
+            await self._client.delete(ENGINE_SNAPSHOTS, meta.name, meta.namespace, uid=meta.uid)
         except (NotFound, Conflict):  # gone already, or another one of the name by now
             return
         self._metrics.objects.labels("removed").inc()

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from ullage.clock import Clock, SystemClock
 from ullage.engines import model, tickets
-from ullage.engines.api import FINALIZER, SNAPSHOTS, VOLUMES, Engine, Snapshot, SnapshotStatus, Volume, to_bytes
+from ullage.engines.api import ENGINE_SNAPSHOTS, FINALIZER, VOLUMES, Engine, Snapshot, SnapshotStatus, Volume, to_bytes
 from ullage.engines.chain import HEAD
 from ullage.engines.client.errors import LIMITS
 from ullage.engines.client.errors import Reason as Why
@@ -170,7 +170,7 @@ def record_events(recorder: EventRecorder, snapshot: Snapshot, new: SnapshotStat
     """Tells what a new status means, compared with the one that the snapshot has. `trouble`: something went wrong; otherwise
     its error is only what it waits for."""
     for reason, note in events_for(snapshot, new, trouble=trouble):
-        recorder.record(SNAPSHOTS, snapshot, reason, note=note)
+        recorder.record(ENGINE_SNAPSHOTS, snapshot, reason, note=note)
 
 
 def events_for(snapshot: Snapshot, new: SnapshotStatus, *, trouble: bool) -> list[tuple[Reason, str]]:
@@ -326,7 +326,7 @@ class SnapshotController:
             return snapshot
         amount = model.next_size(listed, volume_size=to_bytes(whole.spec.size) if whole is not None else 0)
         also = {ESTIMATED_BY: ENGINE_HEAD}
-        return await book(self._client, SNAPSHOTS, snapshot, amount, lower=step is Step.INTEND, also=also)
+        return await book(self._client, ENGINE_SNAPSHOTS, snapshot, amount, lower=step is Step.INTEND, also=also)
 
     def _settling(self, uid: str, now: float) -> float:
         """Seconds for which the engine need not be asked about a snapshot that it is known to have."""
@@ -343,7 +343,7 @@ class SnapshotController:
         if final or tries >= self._settings.tries:
             problem = str(error) if final else f"{error} (after {tries} tries)"
             if not isinstance(error, Uncertain):  # first: of one that has failed nobody asks any more
-                snapshot = await give_back(self._client, SNAPSHOTS, snapshot)
+                snapshot = await give_back(self._client, ENGINE_SNAPSHOTS, snapshot)
             await self._write_status(snapshot, statuses.failed(snapshot, problem, reason=reason, now=self._clock.now()))
             return None
         await self._write_status(snapshot, statuses.troubled(snapshot.status, str(error)), trouble=True)
@@ -437,4 +437,4 @@ class SnapshotController:
         return written
 
     async def _patch(self, snapshot: Snapshot, merge: dict[str, Any], *, subresource: str = "") -> Snapshot:
-        return await patch_seen(self._client, SNAPSHOTS, snapshot, merge, subresource=subresource)
+        return await patch_seen(self._client, ENGINE_SNAPSHOTS, snapshot, merge, subresource=subresource)

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from ullage.clock import Clock, SystemClock
 from ullage.engines import tickets
-from ullage.engines.api import FINALIZER, SNAPSHOTS, VOLUME_LABEL, VOLUMES, Snapshot, TicketOwner, Volume
+from ullage.engines.api import ENGINE_SNAPSHOTS, FINALIZER, VOLUME_LABEL, VOLUMES, Snapshot, TicketOwner, Volume
 from ullage.engines.lookup import Lookup
 from ullage.engines.model import SnapshotFacts, belongs_to
 from ullage.kube.cache.indexer import Key
@@ -103,13 +103,13 @@ class VolumeController:
     async def _left(self, volume: Volume) -> list[Snapshot]:
         """What the API has of its snapshots now: one may have come that the cache does not show."""
         meta = volume.metadata
-        found = await self._client.list(SNAPSHOTS, meta.namespace, labels=f"{VOLUME_LABEL}={meta.name}")
+        found = await self._client.list(ENGINE_SNAPSHOTS, meta.namespace, labels=f"{VOLUME_LABEL}={meta.name}")
         return [one for one in found.items if belongs_to(one, volume)]
 
     async def _delete(self, snapshot: Snapshot) -> None:
         meta = snapshot.metadata
         try:
-            await self._client.delete(SNAPSHOTS, meta.name, meta.namespace, uid=meta.uid)
+            await self._client.delete(ENGINE_SNAPSHOTS, meta.name, meta.namespace, uid=meta.uid)
         except NotFound:
             return
 

@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from ullage.clock import Clock
-from ullage.engines.api import SNAPSHOTS, VOLUMES, Engine, Snapshot, Volume
+from ullage.engines.api import ENGINE_SNAPSHOTS, VOLUMES, Engine, Snapshot, Volume
 from ullage.engines.chain import HEAD
 from ullage.engines.holds import PREFIX, Hold, holds_of, listed
 from ullage.engines.lookup import Lookup, lookup_of
@@ -71,7 +71,7 @@ _HELD: Final = (
 
 async def answer(review: Review) -> Decision:
     volumes = review.kind.kind == VOLUMES.kind
-    found: Volume | Snapshot | None = review.old(VOLUMES) if volumes else review.old(SNAPSHOTS)
+    found: Volume | Snapshot | None = review.old(VOLUMES) if volumes else review.old(ENGINE_SNAPSHOTS)
     holds = holds_of(found.metadata) if found is not None else ()
     if not holds or (is_own(review) and not volumes):
         return Decision.allow()
@@ -92,7 +92,7 @@ def hold_refusal(what: str, name: str, holds: tuple[Hold, ...]) -> str:
 HOOK: Final = Hook(
     name="engine-held",
     phase="validate",
-    targets=(Target.of(SNAPSHOTS, "DELETE"), Target.of(VOLUMES, "DELETE")),
+    targets=(Target.of(ENGINE_SNAPSHOTS, "DELETE"), Target.of(VOLUMES, "DELETE")),
     answer=answer,
     only_if={"held": _HELD},
     side_effects="None",
@@ -175,7 +175,7 @@ class SnapshotHooks:
     async def mutate(self, review: Review) -> Decision:
         """Sets finalizer, label and owner, and `createSnapshot` where it is absent. It refuses nothing: `validate` does, which
         sees the object as it will be stored."""
-        snapshot = review.object(SNAPSHOTS)
+        snapshot = review.object(ENGINE_SNAPSHOTS)
         old = review.object_json()
         new = deepcopy(old)
         spec = new.get("spec")
@@ -191,7 +191,7 @@ class SnapshotHooks:
 
     async def validate(self, review: Review) -> Decision:
         """Refuses a Snapshot that could only fail later. Edits are judged by the API server itself: `validations`, `policy`."""
-        new = review.object(SNAPSHOTS)
+        new = review.object(ENGINE_SNAPSHOTS)
         volume = await self._volume_of(new, review)
         # From here on nothing is awaited: of two requests the second sees that the first was let in.
         fault = creation_fault(self._creation(new, volume, review))
@@ -260,14 +260,14 @@ def make_hooks(wiring: Wiring) -> list[Hook]:
         Hook(
             name="engine-snapshot-stamp",
             phase="mutate",
-            targets=(Target.of(SNAPSHOTS, "CREATE"),),
+            targets=(Target.of(ENGINE_SNAPSHOTS, "CREATE"),),
             answer=hooks.mutate,
             side_effects="None",
         ),
         Hook(
             name="engine-snapshot",
             phase="validate",
-            targets=(Target.of(SNAPSHOTS, "CREATE"),),
+            targets=(Target.of(ENGINE_SNAPSHOTS, "CREATE"),),
             answer=hooks.validate,
         ),
         volume_hook(lookup),

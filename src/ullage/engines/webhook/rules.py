@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ullage.engines.api import SNAPSHOTS, VOLUME_LABEL, Engine, Snapshot, Volume
+from ullage.engines.api import ENGINE_SNAPSHOTS, VOLUME_LABEL, Engine, Snapshot, Volume
 from ullage.engines.chain import HEAD
 from ullage.engines.client.errors import Reason
 from ullage.engines.model import has_failed, usage_of, wanted_limits
@@ -152,7 +152,7 @@ def _next(volume: Volume) -> str:
 
 def list_command(namespace: str, volume: str) -> str:
     """What a person types to see the snapshots of a volume."""
-    return f"kubectl get {SNAPSHOTS.name} -n {namespace} -l {VOLUME_LABEL}={volume}"
+    return f"kubectl get {ENGINE_SNAPSHOTS.name} -n {namespace} -l {VOLUME_LABEL}={volume}"
 
 
 def spelled(count: int) -> str:

@@ -22,7 +22,7 @@ from ullage.headroom.cost import instance_cost, machine_cost, read_cost
 from ullage.headroom.counting import counts, is_finished
 from ullage.headroom.lookup import BY_OWNER, ComputeLookup, instance_key, owners_of
 from ullage.headroom.pods import running_in
-from ullage.kube.builtin.watched_pods import PODS, WatchedPod
+from ullage.kube.builtin.watched_pods import WATCHED_PODS, WatchedPod
 from ullage.kube.cache.cache import Cache
 from ullage.kube.cache.indexer import Key, key_of
 from ullage.kube.client.conditional import patch_seen
@@ -40,9 +40,9 @@ from ullage.ledger.charging.stamps import COST, STAMP, BadStamp
 from ullage.vms import prices as vm_prices
 from ullage.vms.api.machines import (
     INSTANCES,
-    MACHINES,
+    VIRTUAL_MACHINES,
     WHOLE_INSTANCES,
-    WHOLE_MACHINES,
+    WHOLE_VIRTUAL_MACHINES,
     VirtualMachine,
     VirtualMachineInstance,
 )
@@ -53,9 +53,9 @@ from ullage.vms.prices import Prices
 logger = logging.getLogger(__name__)
 
 NAME: Final = "headroom-follow"
-WATCHES: Final[tuple[Kind[Any], ...]] = (MACHINES, INSTANCES, MIGRATIONS, PODS, *vm_prices.WATCHES)
+WATCHES: Final[tuple[Kind[Any], ...]] = (VIRTUAL_MACHINES, INSTANCES, MIGRATIONS, WATCHED_PODS, *vm_prices.WATCHES)
 WRITES: Final = (
-    *(Write(kind, ("get", "patch")) for kind in (MACHINES, INSTANCES)),
+    *(Write(kind, ("get", "patch")) for kind in (VIRTUAL_MACHINES, INSTANCES)),
     Write(INSTANCES, ("patch",), ("status",)),
     Write(MIGRATIONS, ("patch",)),
     *(Write(kind, ("get",)) for kind in READ),
@@ -126,7 +126,7 @@ class Follower:
         live = instance if instance is not None and not is_finished(instance) else None
         of_machine, of_instance = Amounts(), Amounts()
         if machine is not None:
-            found = await self._cost(WHOLE_MACHINES, machine.metadata)
+            found = await self._cost(WHOLE_VIRTUAL_MACHINES, machine.metadata)
             if found is None:
                 return None
             of_machine = found
@@ -160,7 +160,7 @@ class Follower:
         body: Mapping[str, Any] = {"metadata": {"annotations": whole.metadata.annotations}, "spec": whole.spec}
         pricing = self._prices.of(meta.namespace)
         try:
-            if kind is not WHOLE_MACHINES:
+            if kind is not WHOLE_VIRTUAL_MACHINES:
                 return instance_cost(body, pricing)
             body = await with_instance_type(self._client, whole.partly, body, namespace=meta.namespace)
             return machine_cost(body, pricing)

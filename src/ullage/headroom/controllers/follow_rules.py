@@ -25,7 +25,7 @@ from ullage.kube.kinds import Kind, Meta
 from ullage.kube.objects import Conditions, drop_condition, find_condition, set_condition
 from ullage.ledger.amounts import Amounts, BadAmount
 from ullage.ledger.charging.stamps import COST, FREE, STAMP, BadStamp, Stamp, stamp_of
-from ullage.vms.api.machines import INSTANCES, MACHINES, VirtualMachine, VirtualMachineInstance
+from ullage.vms.api.machines import INSTANCES, VIRTUAL_MACHINES, VirtualMachine, VirtualMachineInstance
 from ullage.vms.api.migrations import MIGRATIONS, VirtualMachineInstanceMigration
 
 FOLLOWS: Final = "CostFollowsPod"  # a condition of an instance
@@ -118,12 +118,12 @@ def _machine(facts: Facts, machine: VirtualMachine, *, runs: bool) -> Change:
     also = {COST: write_cost(facts.machine_cost)}
     if runs:
         pays = facts.charged if facts.is_of_template else facts.machine_cost | facts.charged
-        return Change(MACHINES, machine.metadata, stamp_for(VMS, pays), also)
+        return Change(VIRTUAL_MACHINES, machine.metadata, stamp_for(VMS, pays), also)
     had = stamp_in(machine.metadata)
     if had is None or not counts(machine):
-        return Change(MACHINES, machine.metadata, stamp_for(VMS, facts.machine_cost), also)
+        return Change(VIRTUAL_MACHINES, machine.metadata, stamp_for(VMS, facts.machine_cost), also)
     # It restarts: its next instance may be on its way, and was told that the machine pays.
-    return Change(MACHINES, machine.metadata, stamp_for(VMS, facts.machine_cost | amounts_in(had, VMS)), also)
+    return Change(VIRTUAL_MACHINES, machine.metadata, stamp_for(VMS, facts.machine_cost | amounts_in(had, VMS)), also)
 
 
 def worked_out(pod: WatchedPod) -> Amounts | None:

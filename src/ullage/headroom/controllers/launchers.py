@@ -10,7 +10,7 @@ from ullage.clock import Clock
 from ullage.headroom.counting import FINISHED, is_finished
 from ullage.headroom.lookup import BY_OWNER, ComputeLookup, owners_of
 from ullage.headroom.pods import MARK, instance_owner, is_free
-from ullage.kube.builtin.watched_pods import PODS, WatchedPod
+from ullage.kube.builtin.watched_pods import WATCHED_PODS, WatchedPod
 from ullage.kube.cache.cache import Cache
 from ullage.kube.cache.indexer import Key, key_of
 from ullage.kube.client.conditional import patch_seen
@@ -46,8 +46,8 @@ def _age(pod: WatchedPod) -> tuple[str, str]:
 
 
 NAME: Final = "headroom-launchers"
-WATCHES: Final[tuple[Kind[Any], ...]] = (PODS, INSTANCES, MIGRATIONS)
-WRITES: Final = (Write(PODS, ("patch",)),)
+WATCHES: Final[tuple[Kind[Any], ...]] = (WATCHED_PODS, INSTANCES, MIGRATIONS)
+WRITES: Final = (Write(WATCHED_PODS, ("patch",)),)
 
 
 class LauncherMarks:
@@ -87,7 +87,7 @@ class LauncherMarks:
         if wait := self._rewrites.wait(uid, MARK, self._clock.monotonic()):
             return wait
         with contextlib.suppress(NotFound):
-            await patch_seen(self._client, PODS, pod, {"metadata": {"annotations": {STAMP: MARK}}})
+            await patch_seen(self._client, WATCHED_PODS, pod, {"metadata": {"annotations": {STAMP: MARK}}})
         self._rewrites.wrote(uid, MARK, self._clock.monotonic())
         return 0.0
 

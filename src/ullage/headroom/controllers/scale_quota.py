@@ -28,11 +28,11 @@ from ullage.kube.metrics import Metrics
 from ullage.kube.objects import is_deleting
 from ullage.kube.slices import Write
 from ullage.ledger.charging.stamps import COST
-from ullage.vms.api.machines import INSTANCES, MACHINES, VirtualMachineInstance
+from ullage.vms.api.machines import INSTANCES, VIRTUAL_MACHINES, VirtualMachineInstance
 from ullage.vms.api.migrations import MIGRATIONS, VirtualMachineInstanceMigration
 
 NAME: Final = "scale-quota"
-WATCHES: Final[tuple[Kind[Any], ...]] = (CORE_QUOTAS, MACHINES, INSTANCES, MIGRATIONS)
+WATCHES: Final[tuple[Kind[Any], ...]] = (CORE_QUOTAS, VIRTUAL_MACHINES, INSTANCES, MIGRATIONS)
 WRITES: Final = (Write(CORE_QUOTAS, ("patch",)),)
 BY_NAMESPACE: Final = "namespace of a core quota"
 # Never for long: whoever resets it and KubeVirt, which asks for the target pod again, may both wait longer each time, and the

@@ -14,17 +14,17 @@ from ullage.headroom.webhook.migrations import Migrations
 from ullage.headroom.webhook.pods import Pods
 from ullage.headroom.webhook.restores import Restores
 from ullage.kube.builtin.core import NAMESPACES
-from ullage.kube.builtin.watched_pods import PODS
+from ullage.kube.builtin.watched_pods import WATCHED_PODS
 from ullage.kube.cache.indexer import Key
 from ullage.kube.kinds import Kind
 from ullage.kube.review import Hook
 from ullage.kube.slices import Wiring, Write
 from ullage.ledger.charging.registry import registry_of
 from ullage.vms import prices as vm_prices
-from ullage.vms.api.backups import BACKUPS
-from ullage.vms.api.machines import INSTANCES, MACHINES
+from ullage.vms.api.backups import VM_BACKUPS
+from ullage.vms.api.machines import INSTANCES, VIRTUAL_MACHINES
 from ullage.vms.api.migrations import MIGRATIONS
-from ullage.vms.api.restores import RESTORES
+from ullage.vms.api.restores import VM_RESTORES
 from ullage.vms.instance_types.reader import READ
 from ullage.vms.prices import Prices, price_sources
 
@@ -33,7 +33,12 @@ WATCHES: Final[tuple[Kind[Any], ...]] = tuple(dict.fromkeys((NAMESPACES, *namesp
 
 def reads(settings: Settings) -> tuple[Write, ...]:
     """What is asked of the API itself, one object at a time."""
-    kinds: tuple[Kind[Any], ...] = (MACHINES, INSTANCES, *READ, *((BACKUPS, RESTORES) if settings.restores == "manage" else ()))
+    kinds: tuple[Kind[Any], ...] = (
+        VIRTUAL_MACHINES,
+        INSTANCES,
+        *READ,
+        *((VM_BACKUPS, VM_RESTORES) if settings.restores == "manage" else ()),
+    )
     return tuple(Write(kind, ("get",)) for kind in kinds)
 
 
@@ -45,13 +50,13 @@ def make_hooks(wiring: Wiring, settings: Settings) -> Iterable[Hook]:
         return found is not None and found.metadata.annotations.get(EXCEEDS) == "true"
 
     client, prices = wiring.client, Prices(settings.pricing, wiring.shared(price_sources))
-    restores = Restores(registry.registered(RESTORES), client, settings, prices) if settings.restores == "manage" else None
+    restores = Restores(registry.registered(VM_RESTORES), client, settings, prices) if settings.restores == "manage" else None
     room = {"booked": restores.pays_for, "held": restores.holds_room} if restores else {}
     return (
         *namespace_webhook.make_hooks(wiring),
-        *Machines(registry.registered(MACHINES), client, settings, prices=prices, exceeds=exceeds, **room).hooks(),
+        *Machines(registry.registered(VIRTUAL_MACHINES), client, settings, prices=prices, exceeds=exceeds, **room).hooks(),
         *Instances(registry.registered(INSTANCES), client, settings, prices).hooks(),
         *Migrations(registry.registered(MIGRATIONS), client, settings, prices).hooks(),
-        *Pods(registry.registered(PODS), settings).hooks(),
+        *Pods(registry.registered(WATCHED_PODS), settings).hooks(),
         *(restores.hooks() if restores else ()),
     )

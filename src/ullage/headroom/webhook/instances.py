@@ -26,7 +26,7 @@ from ullage.kube.review import Decision, Hook, Review, Target
 from ullage.ledger.amounts import Amounts, BadAmount
 from ullage.ledger.charging.registry import Charged
 from ullage.ledger.charging.stamps import COST, FREE, STAMP, BadStamp, Marks, Stamp, marked, stamp_of
-from ullage.vms.api.machines import INSTANCES, MACHINES, VirtualMachineInstance
+from ullage.vms.api.machines import INSTANCES, VIRTUAL_MACHINES, VirtualMachineInstance
 from ullage.vms.prices import Prices
 from ullage.vms.pricing import Pricing
 
@@ -93,7 +93,7 @@ class Instances:
     async def _stamp(self, instance: VirtualMachineInstance, review: Review, cost: Amounts) -> Stamp:
         """What it pays itself. In the mutating phase it may have no namespace of its own yet."""
         owner = machine_owner(instance.metadata)
-        machine = await self._client.find(MACHINES, owner.name, review.namespace) if owner is not None else None
+        machine = await self._client.find(VIRTUAL_MACHINES, owner.name, review.namespace) if owner is not None else None
         if owner is None or machine is None or machine.metadata.uid != owner.uid or not counts(machine):
             return stamp_for(VMS, cost)
         try:

@@ -29,7 +29,7 @@ from ullage.kube.review import Decision, Hook, Review, Target
 from ullage.ledger.amounts import Amounts
 from ullage.ledger.charging.registry import Charged
 from ullage.ledger.charging.stamps import COST, STAMP, BadStamp, Marks, marked
-from ullage.vms.api.machines import INSTANCES, MACHINES, VirtualMachine, VirtualMachineInstance
+from ullage.vms.api.machines import INSTANCES, VIRTUAL_MACHINES, VirtualMachine, VirtualMachineInstance
 from ullage.vms.instance_types.reader import Missing, with_instance_type
 from ullage.vms.lifecycle import HALTED, run_strategy
 from ullage.vms.prices import Prices
@@ -80,7 +80,7 @@ class Machines:
 
     async def validate(self, review: Review) -> Decision:
         try:
-            fault = await marks.price_fault(review, MACHINES, partial(self._marks, review), self._prices)
+            fault = await marks.price_fault(review, VIRTUAL_MACHINES, partial(self._marks, review), self._prices)
             refused = fault or await self._while_exceeded(review)
         except BadInput as error:
             return marks.wrong_field(error)
@@ -88,7 +88,7 @@ class Machines:
             return refused
         if review.operation == "CREATE":
             return await self._made(review)
-        return await self._decide(review, past_limit=is_own(review) and marks.are_ours(review, MACHINES))
+        return await self._decide(review, past_limit=is_own(review) and marks.are_ours(review, VIRTUAL_MACHINES))
 
     async def _made(self, review: Review) -> Decision:
         """Room that is held for it was held all the while only if it still is once the machine is booked."""
@@ -99,7 +99,7 @@ class Machines:
         return decided
 
     async def validate_status(self, review: Review) -> Decision:
-        old, new = review.old(MACHINES), review.object(MACHINES)
+        old, new = review.old(VIRTUAL_MACHINES), review.object(VIRTUAL_MACHINES)
         if old is not None and counts(old) and not counts(new) and not self._believes(review):
             running = await self._instance(new)
             if running is not None:
@@ -121,11 +121,11 @@ class Machines:
 
     async def _marks(self, review: Review, pricing: Pricing, warnings: list[str] | None = None) -> Marks | None:
         """Those that it ought to have; None: what we wrote ourselves stands."""
-        old, new = review.old(MACHINES), review.object(MACHINES)
-        if marks.are_ours(review, MACHINES):
+        old, new = review.old(VIRTUAL_MACHINES), review.object(VIRTUAL_MACHINES)
+        if marks.are_ours(review, VIRTUAL_MACHINES):
             return None
         if old is not None and not _is_priced_anew(review, old, new):
-            return marks.kept(review, MACHINES)
+            return marks.kept(review, VIRTUAL_MACHINES)
         cost = machine_cost(await self._expanded(review, new, review.object_json(), warnings), pricing)
         running = await self._instance(old) if old is not None else None
         pays = cost | _cost_of(running) if running is not None else cost  # what runs was made of an earlier template
@@ -158,7 +158,7 @@ class Machines:
         """Over its quota, a namespace's machines are stopped and made smaller, and nothing else. KubeVirt goes on."""
         if self._believes(review) or not self._exceeds(review.namespace):
             return None
-        old, new = review.old(MACHINES), review.object(MACHINES)
+        old, new = review.old(VIRTUAL_MACHINES), review.object(VIRTUAL_MACHINES)
         after, before = review.object_json(), msgspec.json.decode(review.request.old_object)
         if old is not None:
             if part(after, "spec") == part(before, "spec"):
@@ -173,7 +173,7 @@ class Machines:
         return Decision.refuse(exceeded_text(review.namespace))
 
     def hooks(self) -> tuple[Hook, ...]:
-        targets = (Target.of(MACHINES, "CREATE", "UPDATE"),)
+        targets = (Target.of(VIRTUAL_MACHINES, "CREATE", "UPDATE"),)
         return (
             Hook(
                 name="headroom-machine-stamp",
@@ -188,7 +188,7 @@ class Machines:
             Hook(
                 name="headroom-machine-status",
                 phase="validate",
-                targets=(Target.of(MACHINES, "UPDATE", subresources=("status",)),),
+                targets=(Target.of(VIRTUAL_MACHINES, "UPDATE", subresources=("status",)),),
                 answer=self.validate_status,
                 only_if=status_asked(self._settings),
             ),

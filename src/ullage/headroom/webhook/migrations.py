@@ -20,7 +20,7 @@ from ullage.headroom.texts import migrations_step, refusal_text
 from ullage.headroom.webhook import marks
 from ullage.headroom.webhook.marks import MARKS_DIFFER, NEW, differs, field, one_of
 from ullage.kube.builtin.core import CORE_QUOTAS
-from ullage.kube.builtin.watched_pods import PODS
+from ullage.kube.builtin.watched_pods import WATCHED_PODS
 from ullage.kube.client.client import Listing
 from ullage.kube.client.interface import Finder
 from ullage.kube.errors import Cause
@@ -143,7 +143,7 @@ class Migrations:
         waiting, ask = await self._waiting(migration, namespace), await self._ask(migration.spec.vmi_name, namespace, cost)
         if not shortages(quotas, ask, waiting=waiting):
             return None
-        found = shortages(quotas, ask, waiting=waiting, pods=(await self._client.list(PODS, namespace)).items)
+        found = shortages(quotas, ask, waiting=waiting, pods=(await self._client.list(WATCHED_PODS, namespace)).items)
         return shortage_text(found, namespace, free=free) if found else None
 
     async def _ask(self, name: str, namespace: str, cost: Amounts) -> PodAsk:
@@ -165,7 +165,7 @@ class Migrations:
             for one in (await self._client.list(MIGRATIONS, namespace)).items
             if one.metadata.uid != migration.metadata.uid and not is_finished(one) and not is_deleting(one.metadata)
         ]
-        pods = (await self._client.list(PODS, namespace, labels=OF_MIGRATION)).items if others else []
+        pods = (await self._client.list(WATCHED_PODS, namespace, labels=OF_MIGRATION)).items if others else []
         there = {one.metadata.labels.get(OF_MIGRATION) for one in pods}
         return [PodAsk.of_cost(_moves(one)) for one in others if one.metadata.uid not in there]
 

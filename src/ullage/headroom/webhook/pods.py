@@ -15,7 +15,7 @@ from ullage.headroom.settings import Settings
 from ullage.headroom.texts import refusal_text, vms_step
 from ullage.headroom.webhook import marks
 from ullage.headroom.webhook.marks import NEW, differs, one_of
-from ullage.kube.builtin.watched_pods import PODS, WatchedPod
+from ullage.kube.builtin.watched_pods import WATCHED_PODS, WatchedPod
 from ullage.kube.errors import Cause
 from ullage.kube.identities import is_own
 from ullage.kube.review import Decision, Hook, Review, Target
@@ -38,10 +38,10 @@ class Pods:
 
     async def guard(self, review: Review) -> Decision:
         """What concerns a pod that is marked, or would like to be."""
-        old = review.old(PODS)
+        old = review.old(WATCHED_PODS)
         if review.subresource == RESIZE:
             return self._resized(review)
-        fault = marks.mark_fault(review, PODS, self._marks(review))
+        fault = marks.mark_fault(review, WATCHED_PODS, self._marks(review))
         if fault is not None:
             return fault
         return Decision.allow() if old is None else await self.book(review)
@@ -56,7 +56,7 @@ class Pods:
         return Decision.invalid(f"{_FIELD}: {problem}", Cause(_FIELD, "FieldValueForbidden", problem))
 
     def _marks(self, review: Review) -> Marks:
-        old, new = review.old(PODS), review.object(PODS)
+        old, new = review.old(WATCHED_PODS), review.object(WATCHED_PODS)
         if old is None:
             made = self._settings.trusts(review) and instance_owner(new.metadata) is not None
             return {STAMP: MARK if made else None}
@@ -65,7 +65,7 @@ class Pods:
 
     def _resized(self, review: Review) -> Decision:
         """One that is paid for may not become larger than what is paid: KubeVirt makes another where its machine grows."""
-        new = review.object(PODS).metadata
+        new = review.object(WATCHED_PODS).metadata
         owner = instance_owner(new)
         if owner is None or not is_free(new) or self._settings.trusts(review):
             return Decision.allow()
@@ -75,9 +75,9 @@ class Pods:
         )
 
     def hooks(self) -> tuple[Hook, ...]:
-        marked = Target.of(PODS, "CREATE", "UPDATE")
+        marked = Target.of(WATCHED_PODS, "CREATE", "UPDATE")
         # The status of a pod, unlike that of other kinds, is written together with its annotations.
-        beside = Target.of(PODS, "UPDATE", subresources=("status", RESIZE))
+        beside = Target.of(WATCHED_PODS, "UPDATE", subresources=("status", RESIZE))
         binding = Target(
             groups=("",), versions=("v1",), resources=("pods/binding", "bindings"), operations=("CREATE",), scope="Namespaced"
         )
@@ -85,7 +85,7 @@ class Pods:
             Hook(
                 name="headroom-pod-mark",
                 phase="mutate",
-                targets=(marked, Target.of(PODS, "UPDATE", subresources=("status",))),
+                targets=(marked, Target.of(WATCHED_PODS, "UPDATE", subresources=("status",))),
                 answer=self.mark,
                 not_in=NOT_OURS,
                 only_if=marked_if(self._settings),
@@ -112,7 +112,7 @@ class Pods:
             Hook(
                 name="headroom-pod",
                 phase="validate",
-                targets=(Target.of(PODS, "CREATE"), Target.of(PODS, "UPDATE", subresources=(RESIZE,))),
+                targets=(Target.of(WATCHED_PODS, "CREATE"), Target.of(WATCHED_PODS, "UPDATE", subresources=(RESIZE,))),
                 answer=self.book,
                 not_in=NOT_OURS,
                 namespace_labels=BOOKED_IN,

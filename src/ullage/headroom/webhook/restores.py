@@ -28,9 +28,9 @@ from ullage.ledger.amounts import BadAmount
 from ullage.ledger.charging.registry import Charged
 from ullage.ledger.charging.stamps import COST, STAMP, BadStamp, Marks, marked
 from ullage.ledger.keys import ledger_name
-from ullage.vms.api.backups import BACKUPS
-from ullage.vms.api.machines import MACHINES, WholeMachine
-from ullage.vms.api.restores import RESTORES, VirtualMachineRestore
+from ullage.vms.api.backups import VM_BACKUPS
+from ullage.vms.api.machines import VIRTUAL_MACHINES, WholeMachine
+from ullage.vms.api.restores import VM_RESTORES, VirtualMachineRestore
 from ullage.vms.instance_types.reader import with_instance_type
 from ullage.vms.model import RESTORE_NAME, RESTORED_BY, will_run
 from ullage.vms.prices import Prices
@@ -57,12 +57,12 @@ class Restores:
 
     async def validate(self, review: Review) -> Decision:
         try:
-            fault = await marks.price_fault(review, RESTORES, partial(self._marks, review), self._prices)
+            fault = await marks.price_fault(review, VM_RESTORES, partial(self._marks, review), self._prices)
         except BadInput as error:
             return _unknown_cost(error)
         if fault is not None:
             return fault
-        old, new = review.old(RESTORES), review.object(RESTORES)
+        old, new = review.old(VM_RESTORES), review.object(VM_RESTORES)
         if old is not None and not is_own(review) and not restore_takes(old) <= restore_takes(new):
             return Decision.refuse(_not_theirs(new))
         step = vms_step(review.namespace)
@@ -70,15 +70,15 @@ class Restores:
 
     async def _marks(self, review: Review, pricing: Pricing) -> Marks | None:
         """Those that it ought to have; None: what we wrote ourselves stands. One whose VM is left stopped has none."""
-        if marks.are_ours(review, RESTORES):
+        if marks.are_ours(review, VM_RESTORES):
             return None
-        if review.old(RESTORES) is not None:
-            return marks.kept(review, RESTORES)
-        restore = review.object(RESTORES)
+        if review.old(VM_RESTORES) is not None:
+            return marks.kept(review, VM_RESTORES)
+        restore = review.object(VM_RESTORES)
         none: Marks = {STAMP: None, COST: None}
         if not restore.spec.new_vm or restore.spec.start is False:
             return none
-        backup = await self._client.find(BACKUPS, restore.spec.virtual_machine_backup_name, review.namespace)
+        backup = await self._client.find(VM_BACKUPS, restore.spec.virtual_machine_backup_name, review.namespace)
         source = backup.status.source if backup is not None else UNSET
         if source is UNSET:
             return none  # there is nothing to restore from: it is refused for that
@@ -101,9 +101,9 @@ class Restores:
         a VM is booked and after it, it says that both were counted in between."""
         if review.operation != "CREATE" or not is_own(review):
             return False
-        machine = review.object(MACHINES)
+        machine = review.object(VIRTUAL_MACHINES)
         name, uid = (machine.metadata.annotations.get(key, "") for key in (RESTORE_NAME, RESTORED_BY))
-        found = await self._client.find(RESTORES, name, review.namespace) if name else None
+        found = await self._client.find(VM_RESTORES, name, review.namespace) if name else None
         if found is None or found.metadata.uid != uid or is_deleting(found.metadata):
             return False
         try:
@@ -112,13 +112,13 @@ class Restores:
             return False
 
     def _is_over(self, review: Review) -> bool:
-        book, takes = self._charged.look(ledger_name(review.namespace)), machine_takes(review.object(MACHINES))
+        book, takes = self._charged.look(ledger_name(review.namespace)), machine_takes(review.object(VIRTUAL_MACHINES))
         if book is None:
             return False
         return any(cell in book.limits and book.used[cell] + book.reserved[cell] > book.limits[cell] for cell in takes)
 
     def hooks(self) -> tuple[Hook, ...]:
-        made = (Target.of(RESTORES, "CREATE", "UPDATE"),)
+        made = (Target.of(VM_RESTORES, "CREATE", "UPDATE"),)
         return (
             Hook(
                 name="headroom-restore-stamp",
@@ -132,7 +132,7 @@ class Restores:
             Hook(
                 name="headroom-restore",
                 phase="validate",
-                targets=(*made, Target.of(RESTORES, "UPDATE", subresources=("status",))),
+                targets=(*made, Target.of(VM_RESTORES, "UPDATE", subresources=("status",))),
                 answer=self.validate,
                 only_if=ASKED,
             ),

@@ -60,4 +60,4 @@ class WatchedPod(Object):
         return self.status.phase in ("Succeeded", "Failed")
 
 
-PODS: Final = Kind("", "v1", "Pod", "pods", WatchedPod, whole=False)
+WATCHED_PODS: Final = Kind("", "v1", "Pod", "pods", WatchedPod, whole=False)

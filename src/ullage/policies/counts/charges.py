@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any, Final
 
-from ullage.engines.api import SNAPSHOTS as ENGINE_SNAPSHOTS
+from ullage.engines.api import ENGINE_SNAPSHOTS
 from ullage.engines.api import Snapshot as EngineSnapshot
 from ullage.engines.handles import NAMESPACE as ENGINE_NAMESPACE
 from ullage.kube.kinds import Kind, Object

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from ullage.errors import BadInput
 from ullage.kube.builtin.core import CLAIMS
-from ullage.kube.builtin.watched_pods import PODS
+from ullage.kube.builtin.watched_pods import WATCHED_PODS
 from ullage.kube.cache.cache import Cache
 from ullage.kube.cache.indexer import Key
 from ullage.kube.client.client import Client
@@ -32,7 +32,7 @@ from ullage.snapshots.slice import DIALECTS, Hold
 
 NAME: Final = "cut-hooks"
 # What a slice watches and writes that asks for hooks to be run, besides its own.
-WATCHES: Final[tuple[Kind[Any], ...]] = (HOOK_RUNS, PODS)
+WATCHES: Final[tuple[Kind[Any], ...]] = (HOOK_RUNS, WATCHED_PODS)
 WRITES: Final = (Write(HOOK_RUNS, ("get", "create", "patch")),)
 
 
@@ -47,9 +47,9 @@ def cut_hooks() -> Slice:
                 *WRITES,
                 Write(HOOK_RUNS, ("delete",)),
                 Write(HOOK_RUNS, ("patch",), ("status",)),
-                Write(PODS, ("get",)),
+                Write(WATCHED_PODS, ("get",)),
                 Write(CLAIMS, ("get",)),  # one that may have been left frozen
-                Write(PODS, ("get", "create"), ("exec",)),  # a WebSocket is asked for with GET, and judged as both
+                Write(WATCHED_PODS, ("get", "create"), ("exec",)),  # a WebSocket is asked for with GET, and judged as both
                 *(Write(dialect.snapshots, ("get", "patch")) for dialect in DIALECTS),
             ),
             events=True,
@@ -60,7 +60,7 @@ def cut_hooks() -> Slice:
 
 def hooks_of_process(wiring: Wiring) -> HookRuns:
     """The one of a process: `wiring.shared(hooks_of_process)`, in a part that watches WATCHES."""
-    return HookRuns(wiring.client, wiring.cache(HOOK_RUNS), wiring.cache(PODS), clock=wiring.clock)
+    return HookRuns(wiring.client, wiring.cache(HOOK_RUNS), wiring.cache(WATCHED_PODS), clock=wiring.clock)
 
 
 def make_controllers(wiring: Wiring) -> list[Controller[Any]]:

@@ -12,23 +12,23 @@ from ullage.kube.client.client import Client
 from ullage.kube.client.conditional import let_go, patch_seen
 from ullage.kube.errors import Conflict, NotFound
 from ullage.kube.objects import is_deleting, is_owned_by
-from ullage.snapshots.api.ga.types import CONTENTS, SNAPSHOTS
+from ullage.snapshots.api.ga.types import CONTENTS, VOLUME_SNAPSHOTS
 from ullage.snapshots.model import IN_GROUP
 
 
 async def drop_member(client: Client, name: str, namespace: str, *, group: str) -> bool:
     """Deletes a member of the group with this uid, and lets it go. False: it is gone, or is not that group's. The API itself is
     asked, since caches may be behind."""
-    found = await client.find(SNAPSHOTS, name, namespace)
+    found = await client.find(VOLUME_SNAPSHOTS, name, namespace)
     if found is None or not is_owned_by(found.metadata, group):
         return False
     with contextlib.suppress(NotFound, Conflict):
         if not is_deleting(found.metadata):
-            await client.delete(SNAPSHOTS, name, namespace, uid=found.metadata.uid)
-            found = await client.find(SNAPSHOTS, name, namespace)
+            await client.delete(VOLUME_SNAPSHOTS, name, namespace, uid=found.metadata.uid)
+            found = await client.find(VOLUME_SNAPSHOTS, name, namespace)
         if found is None:
             return False
-        await let_go(client, SNAPSHOTS, found, IN_GROUP)
+        await let_go(client, VOLUME_SNAPSHOTS, found, IN_GROUP)
     return True
 
 

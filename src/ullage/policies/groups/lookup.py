@@ -19,9 +19,9 @@ from ullage.policies.groups.api import (
     VolumeGroupSnapshotContent,
 )
 from ullage.snapshots.api.ga.types import (
-    CLASSES,
     CONTENTS,
-    SNAPSHOTS,
+    SNAPSHOT_CLASSES,
+    VOLUME_SNAPSHOTS,
     VolumeSnapshot,
     VolumeSnapshotClass,
     VolumeSnapshotContent,
@@ -137,9 +137,9 @@ def group_lookup(wiring: Wiring, group_drivers: frozenset[str] = frozenset()) ->
         wiring.cache(GROUPS),
         wiring.cache(GROUP_CONTENTS),
         wiring.cache(GROUP_CLASSES),
-        snapshots=wiring.cache(SNAPSHOTS),
+        snapshots=wiring.cache(VOLUME_SNAPSHOTS),
         records=wiring.cache(CONTENTS),
-        snapshot_classes=wiring.cache(CLASSES),
+        snapshot_classes=wiring.cache(SNAPSHOT_CLASSES),
         volumes=volume_lookup(wiring),
         group_drivers=group_drivers,
     )

@@ -33,7 +33,7 @@ from ullage.policies.groups.controllers.group_remove import GroupRemover
 from ullage.policies.groups.controllers.group_take import GroupController
 from ullage.policies.groups.lookup import group_lookup
 from ullage.policies.groups.webhook import make_hooks
-from ullage.snapshots.api.ga.types import CLASSES, CONTENTS, SNAPSHOTS
+from ullage.snapshots.api.ga.types import CONTENTS, SNAPSHOT_CLASSES, VOLUME_SNAPSHOTS
 from ullage.snapshots.api.prototype.types import DATAS
 from ullage.snapshots.backends.base import GroupBackend
 from ullage.snapshots.settings import EBS, HOSTPATH, Settings
@@ -63,10 +63,10 @@ KINDS: Final[tuple[Kind[Any], ...]] = (
 OWN: Final[tuple[Kind[Any], ...]] = (GROUPS, GROUP_CONTENTS, GROUP_CLASSES)
 WATCHES: Final[tuple[Kind[Any], ...]] = (
     *OWN,
-    SNAPSHOTS,
+    VOLUME_SNAPSHOTS,
     CONTENTS,
     DATAS,
-    CLASSES,
+    SNAPSHOT_CLASSES,
     CLAIMS,
     PERSISTENT_VOLUMES,
     STORAGE_CLASSES,
@@ -76,8 +76,8 @@ WRITES: Final = (
     *CONTENT_WRITES,
     Write(GROUPS, ("patch",), ("", "status")),
     Write(GROUP_CONTENTS, ("create", "delete")),
-    Write(SNAPSHOTS, ("create", "delete")),
-    Write(SNAPSHOTS, ("patch",), ("", "status")),
+    Write(VOLUME_SNAPSHOTS, ("create", "delete")),
+    Write(VOLUME_SNAPSHOTS, ("patch",), ("", "status")),
     Write(CONTENTS, ("create",)),
     Write(CONTENTS, ("patch",), ("", "status")),
 )

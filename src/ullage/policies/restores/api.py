@@ -104,7 +104,7 @@ class SnapshotRestore(Object):
 
 _LONGEST: Final = "duration(self.{0}) <= duration('720h')"
 
-RESTORES: Final = Kind(
+SNAPSHOT_RESTORES: Final = Kind(
     GROUP,
     VERSION,
     "SnapshotRestore",

@@ -6,7 +6,7 @@ from typing import Final, Protocol, TypeVar
 
 from ullage.clock import Clock
 from ullage.errors import NotNow
-from ullage.kube.builtin.watched_pods import PODS, WatchedPod
+from ullage.kube.builtin.watched_pods import WATCHED_PODS, WatchedPod
 from ullage.kube.client.reader import Listing
 from ullage.kube.kinds import Kind, Object
 from ullage.kube.objects import controller_of
@@ -41,7 +41,7 @@ class RecentUsers:
         now = self._clock.monotonic()
         since, pods = self._seen.get(namespace, (now - 2 * RECENT_SECONDS, ()))
         if now - since > RECENT_SECONDS:
-            found = await self._client.list(PODS, namespace)
+            found = await self._client.list(WATCHED_PODS, namespace)
             pods = tuple(pod for pod in found.items if not pod.is_over and pod.spec.volumes)
             self._seen = {key: one for key, one in self._seen.items() if now - one[0] <= RECENT_SECONDS}
             self._seen[namespace] = now, pods
@@ -51,7 +51,7 @@ class RecentUsers:
 async def users_of(client: Lister, namespace: str, claim: str) -> tuple[PodUser, ...]:
     """Every pod that is not over and names the claim, whether it runs, waits or ends: VMs run in pods too, and what is plugged
     into one later is held by a pod of its own."""
-    found = await client.list(PODS, namespace)
+    found = await client.list(WATCHED_PODS, namespace)
     return tuple(_user(pod) for pod in found.items if not pod.is_over and _uses(pod, claim))
 
 

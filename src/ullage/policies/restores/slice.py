@@ -9,18 +9,17 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
+from ullage.engines.api import ENGINE_SNAPSHOTS, VOLUMES
 from ullage.engines.api import KINDS as ENGINE_KINDS
-from ullage.engines.api import SNAPSHOTS as ENGINE_SNAPSHOTS
-from ullage.engines.api import VOLUMES
 from ullage.engines.handles import DRIVER as LONGHORN
 from ullage.engines.handles import SnapshotHandle
 from ullage.errors import UllageError
 from ullage.kube.builtin.core import CLAIMS, PERSISTENT_VOLUMES, PersistentVolume
-from ullage.kube.builtin.watched_pods import PODS
+from ullage.kube.builtin.watched_pods import WATCHED_PODS
 from ullage.kube.controller.controller import Controller, Source
 from ullage.kube.slices import Grant, Part, Slice, Wiring, Write
 from ullage.policies.restores import model
-from ullage.policies.restores.api import RESTORES
+from ullage.policies.restores.api import SNAPSHOT_RESTORES
 from ullage.policies.restores.controllers.restore_perform import SnapshotRestoreController
 from ullage.policies.restores.methods.base import RestoreMethod
 from ullage.policies.restores.methods.marks import restores_of
@@ -36,7 +35,7 @@ logger = logging.getLogger(__name__)
 NAME: Final = "restores"
 SWEEP_SECONDS: Final = 3600.0
 WRITES: Final = (
-    Write(RESTORES, ("get", "patch"), ("", "status")),
+    Write(SNAPSHOT_RESTORES, ("get", "patch"), ("", "status")),
     Write(CLAIMS, ("get", "create", "patch", "delete")),
     Write(PERSISTENT_VOLUMES, ("get", "patch")),
     *(Write(dialect.snapshots, ("get", "patch")) for dialect in DIALECTS),
@@ -61,10 +60,10 @@ def restores(options: RestoreOptions | None = None) -> Slice:
     chosen = options or RestoreOptions()
     return Slice(
         name=NAME,
-        kinds=(RESTORES,),
+        kinds=(SNAPSHOT_RESTORES,),
         controllers=Part(
             make=lambda wiring: make_controllers(wiring, chosen),
-            watches=(*kinds_of(DIALECTS), PODS, RESTORES, *(ENGINE_KINDS if chosen.longhorn else ())),
+            watches=(*kinds_of(DIALECTS), WATCHED_PODS, SNAPSHOT_RESTORES, *(ENGINE_KINDS if chosen.longhorn else ())),
             writes=(*WRITES, *(REVERT_WRITES if chosen.longhorn else ())),
             events=True,
         ),
@@ -72,10 +71,10 @@ def restores(options: RestoreOptions | None = None) -> Slice:
             Grant(
                 name="edit",
                 roles=("edit", "admin"),
-                kinds=(RESTORES,),
+                kinds=(SNAPSHOT_RESTORES,),
                 verbs=("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"),
             ),
-            Grant(name="view", roles=("view",), kinds=(RESTORES,), verbs=("get", "list", "watch")),
+            Grant(name="view", roles=("view",), kinds=(SNAPSHOT_RESTORES,), verbs=("get", "list", "watch")),
         ),
     )
 
@@ -83,7 +82,7 @@ def restores(options: RestoreOptions | None = None) -> Slice:
 def make_controllers(wiring: Wiring, options: RestoreOptions) -> list[Controller[Any]]:
     made = SnapshotRestoreController(
         wiring.client,
-        wiring.cache(RESTORES),
+        wiring.cache(SNAPSHOT_RESTORES),
         [snapshot_lookup(wiring, dialect) for dialect in DIALECTS],
         claims=volume_lookup(wiring).claims,
         methods=_methods(wiring, options),

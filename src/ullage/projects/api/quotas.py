@@ -101,7 +101,7 @@ class ResourceQuota(Object):
 
 _CONDITION: Final = '.status.conditions[?(@.type=="%s")].status'
 
-QUOTAS: Final = Kind(
+PROJECT_QUOTAS: Final = Kind(
     GROUP,
     VERSION,
     "ResourceQuota",

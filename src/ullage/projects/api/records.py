@@ -67,7 +67,7 @@ class MachineRecord(Object):
     """What was seen."""
 
 
-RECORDS: Final = Kind(
+MACHINE_RECORDS: Final = Kind(
     "ullage.io",
     "v1alpha1",
     "MachineRecord",

@@ -32,7 +32,7 @@ from ullage.ledger.service.views import Evaluator
 from ullage.names import is_label
 from ullage.projects.api.kkp import CLUSTERS, Cluster
 from ullage.projects.api.machines import MACHINES, Machine
-from ullage.projects.api.records import RECORDS, MachineRecord
+from ullage.projects.api.records import MACHINE_RECORDS, MachineRecord
 from ullage.projects.api.templates import DEPLOYMENT_TEMPLATES, SET_TEMPLATES
 from ullage.projects.charging.keys import STAMP_KEYS, StampKeys, stamp_keys
 from ullage.projects.charging.presence import RecordChanges, RecordedMachines, recorded_machines
@@ -115,7 +115,7 @@ class ChargedClusters:
         there = await self._client.find(CLUSTERS, name)
         if there is not None:
             return not charged_project(there)
-        record = await self._client.find(RECORDS, name)
+        record = await self._client.find(MACHINE_RECORDS, name)
         return record is None or not record.status.machines
 
 
@@ -191,11 +191,11 @@ def charging() -> Part[Any]:
         keys.handle(lambda: registry.look_again(MACHINES))
         recorded.handle(recorded_otherwise)
         clusters.follow(registry, wiring.clusters)
-        return [charged, registry.register(RECORDS, OF_RECORDS)]
+        return [charged, registry.register(MACHINE_RECORDS, OF_RECORDS)]
 
     return Part(
         make=register,
-        watches=(CLUSTERS, RECORDS),
+        watches=(CLUSTERS, MACHINE_RECORDS),
         named_secrets=(KUBECONFIG_SECRET,),
         own_secrets=(STAMP_KEYS,),
         elsewhere=ELSEWHERE,

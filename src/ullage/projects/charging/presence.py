@@ -22,7 +22,7 @@ from ullage.kube.clusters.clusters import Clusters
 from ullage.kube.slices import Wiring
 from ullage.ledger.amounts import Amounts
 from ullage.projects.api.machines import MACHINES, Machine
-from ullage.projects.api.records import RECORDS, MachineRecord
+from ullage.projects.api.records import MACHINE_RECORDS, MachineRecord
 from ullage.projects.machines.counting import Remembered
 from ullage.projects.records import BadRecord, RecordedAmounts, recorded_in
 
@@ -126,4 +126,4 @@ def record_changes(before: RecordedAmounts, after: RecordedAmounts, present: Map
 
 def recorded_machines(wiring: Wiring) -> RecordedMachines:
     """Those of this process: `wiring.shared(recorded_machines)`."""
-    return RecordedMachines(wiring.cache(RECORDS), wiring.clusters)
+    return RecordedMachines(wiring.cache(MACHINE_RECORDS), wiring.clusters)

@@ -33,7 +33,7 @@ from ullage.kube.slices import Write
 from ullage.ledger.amounts import Amounts
 from ullage.projects.api.kkp import CLUSTERS, Cluster
 from ullage.projects.api.machines import MACHINES
-from ullage.projects.api.records import RECORDS, MachineRecord
+from ullage.projects.api.records import MACHINE_RECORDS, MachineRecord
 from ullage.projects.charging.presence import RecordChanges
 from ullage.projects.controllers.cluster_usage_rules import (
     ClusterUsage,
@@ -49,9 +49,9 @@ from ullage.projects.names import ACCOUNT
 from ullage.projects.records import is_of, takes_of
 
 NAME: Final = "cluster-usage"
-WATCHES: Final[tuple[Kind[Any], ...]] = (CLUSTERS, RECORDS)
+WATCHES: Final[tuple[Kind[Any], ...]] = (CLUSTERS, MACHINE_RECORDS)
 ELSEWHERE: Final[tuple[Kind[Any], ...]] = (MACHINES,)
-WRITES: Final = (Write(CLUSTERS, ("patch",), ("status",)), Write(RECORDS, ("patch",), ("status",)))
+WRITES: Final = (Write(CLUSTERS, ("patch",), ("status",)), Write(MACHINE_RECORDS, ("patch",), ("status",)))
 FAILED: Final = Reason("ClusterResourceUsageReconcileFailed", type="Warning")
 NOT_READ: Final = Reason("ClusterNotRead", type="Warning")
 BETWEEN: Final = 1.0  # seconds, at least, between two writes of one Cluster
@@ -189,7 +189,7 @@ class ClusterUsages:
         conditions = record_conditions(record, stale, now=self._clock.now())
         new = msgspec.structs.replace(record.status, conditions=conditions)
         with suppress(NotFound):
-            await patch_status(self._client, RECORDS, record, old=record.status, new=new)
+            await patch_status(self._client, MACHINE_RECORDS, record, old=record.status, new=new)
 
     async def _write(self, cluster: Cluster, found: ClusterUsage) -> float:
         """Gives the seconds until it is worth another try; 0: it says what is used."""

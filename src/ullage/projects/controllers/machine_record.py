@@ -40,7 +40,7 @@ from ullage.kube.slices import Write
 from ullage.ledger.amounts import Amounts
 from ullage.projects.api.kkp import CLUSTERS, Cluster
 from ullage.projects.api.machines import MACHINES, Machine
-from ullage.projects.api.records import RECORDS, REMEMBERED, STAMPED, MachineRecord
+from ullage.projects.api.records import MACHINE_RECORDS, REMEMBERED, STAMPED, MachineRecord
 from ullage.projects.charging.keys import StampKeys
 from ullage.projects.charging.machines import ChargedClusters
 from ullage.projects.controllers.machine_record_rules import (
@@ -92,8 +92,8 @@ class RecordCollector(Collector):
 
 
 NAME: Final = "machine-record"
-WATCHES: Final[tuple[Kind[Any], ...]] = (CLUSTERS, RECORDS)
-WRITES: Final = (Write(RECORDS, ("create", "patch", "delete")), Write(RECORDS, ("patch",), ("status",)))
+WATCHES: Final[tuple[Kind[Any], ...]] = (CLUSTERS, MACHINE_RECORDS)
+WRITES: Final = (Write(MACHINE_RECORDS, ("create", "patch", "delete")), Write(MACHINE_RECORDS, ("patch",), ("status",)))
 ELSEWHERE: Final[tuple[Kind[Any], ...]] = (MACHINES,)
 
 BETWEEN: Final = 0.5  # seconds between two looks at one cluster
@@ -213,7 +213,7 @@ class MachineRecords:
                 await self._create(cluster, project)
             return None
         if record.metadata.labels.get(PROJECT_ID, "") != project:
-            await patch_seen(self._client, RECORDS, record, {"metadata": {"labels": {PROJECT_ID: project or None}}})
+            await patch_seen(self._client, MACHINE_RECORDS, record, {"metadata": {"labels": {PROJECT_ID: project or None}}})
             return None
         if name in self._not_before and (wait := self._not_before[name] - self._clock.monotonic()) > 0:
             return Requeue(wait)
@@ -229,12 +229,14 @@ class MachineRecords:
         facts = RecordFacts(recorded_in(record).amounts, vanished_in(record), {}, {})
         wanted = next_record(name, facts, now=now, keep=keep_for(record.status.provider, self._keep))
         status = msgspec.structs.replace(status_of({}, wanted.vanished), provider=record.status.provider)
-        await patch_status(self._client, RECORDS, record, old=record.status, new=status)
+        await patch_status(self._client, MACHINE_RECORDS, record, old=record.status, new=status)
         if status != record.status:
             return None  # as it is written it comes again
         self._forget(name)
         if follower is not None:
-            await patch_seen(self._client, RECORDS, record, {"metadata": {"annotations": {CLUSTER_UID: follower.metadata.uid}}})
+            await patch_seen(
+                self._client, MACHINE_RECORDS, record, {"metadata": {"annotations": {CLUSTER_UID: follower.metadata.uid}}}
+            )
         elif not wanted.vanished:
             await self._delete(record)
         return Requeue(max(BETWEEN, (wanted.until - now).total_seconds())) if wanted.until is not None else None
@@ -263,7 +265,7 @@ class MachineRecords:
         news = self._news(record, wanted, machines or {}, beyond=status.not_remembered)
         conditions = conditions_of(record.status, news, meta=record.metadata, now=now)
         status = msgspec.structs.replace(status, conditions=conditions, provider=cluster.spec.cloud.provider_name)
-        await patch_status(self._client, RECORDS, record, old=record.status, new=status)
+        await patch_status(self._client, MACHINE_RECORDS, record, old=record.status, new=status)
         for condition in newly_false(record.status, status):
             self._recorder.record(CLUSTERS, cluster, REASONS[condition.type], note=condition.message)
         for uid in gone:  # it is written down, and not looked at again
@@ -315,14 +317,14 @@ class MachineRecords:
         named = {CLUSTER_UID: cluster.metadata.uid}
         meta = Meta(name=cluster.metadata.name, labels={PROJECT_ID: project}, annotations=named)
         try:
-            await self._client.create(RECORDS, MachineRecord(metadata=meta))
+            await self._client.create(MACHINE_RECORDS, MachineRecord(metadata=meta))
         except AlreadyExists:
             return  # the cache will say so
 
     async def _delete(self, record: MachineRecord) -> None:
         """Of a cluster that is gone, when nothing of it counts any more."""
         try:
-            await self._client.delete(RECORDS, record.metadata.name, uid=record.metadata.uid)
+            await self._client.delete(MACHINE_RECORDS, record.metadata.name, uid=record.metadata.uid)
         except NotFound:
             return
 

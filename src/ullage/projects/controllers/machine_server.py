@@ -36,7 +36,7 @@ from ullage.kube.metrics import Metrics
 from ullage.kube.slices import Wiring, Write
 from ullage.projects.api.kkp import CLUSTERS, SEEDS, Cluster
 from ullage.projects.api.machines import MACHINES
-from ullage.projects.api.records import RECORDS, MachineRecord
+from ullage.projects.api.records import MACHINE_RECORDS, MachineRecord
 from ullage.projects.machines.vanished import Vanished, answered
 from ullage.projects.records import vanished_in, written_vanished
 from ullage.projects.servers.contract import ServerSource
@@ -112,8 +112,8 @@ def left_note(cluster: str, uids: Sequence[str], provider: str) -> str:
 logger = logging.getLogger(__name__)
 
 NAME: Final = "machine-server"
-WATCHES: Final[tuple[Kind[Any], ...]] = (CLUSTERS, SEEDS, RECORDS)
-WRITES: Final = (Write(RECORDS, ("get",)), Write(RECORDS, ("patch",), ("status",)))
+WATCHES: Final[tuple[Kind[Any], ...]] = (CLUSTERS, SEEDS, MACHINE_RECORDS)
+WRITES: Final = (Write(MACHINE_RECORDS, ("get",)), Write(MACHINE_RECORDS, ("patch",), ("status",)))
 WORKERS: Final = 4  # clusters that are asked about at the same time
 SECONDS: Final = 90.0  # that a provider has for all of its pages
 PAUSE: Final = 5.0  # seconds between two questions about one cluster, whatever goes there meanwhile
@@ -240,13 +240,13 @@ class MachineServers:
         """Reads it again: more may have gone, or come back, while the provider was asked."""
         name = cluster.metadata.name
         for _ in range(_ATTEMPTS):
-            record = await self._client.find(RECORDS, name)
+            record = await self._client.find(MACHINE_RECORDS, name)
             if record is None:
                 return
             found = outcome(name, vanished_in(record), uids, present, asked=at)
             status = msgspec.structs.replace(record.status, vanished=written_vanished(found.vanished))
             try:
-                await patch_status(self._client, RECORDS, record, old=record.status, new=status)
+                await patch_status(self._client, MACHINE_RECORDS, record, old=record.status, new=status)
             except Conflict:
                 continue
             except NotFound:
@@ -270,7 +270,7 @@ def _other_cloud(old: Cluster | None, new: Cluster | None) -> bool:
 
 def make_servers(wiring: Wiring, settings: Settings) -> Controller[str]:
     """For a part that declares WATCHES and WRITES."""
-    caches = ServerCaches(records=wiring.cache(RECORDS), clusters=wiring.cache(CLUSTERS))
+    caches = ServerCaches(records=wiring.cache(MACHINE_RECORDS), clusters=wiring.cache(CLUSTERS))
     metrics, recorder = ServerMetrics(wiring.metrics.registry), wiring.recorder("projects")
     sites = wiring.shared(SitesWith(settings.seed_namespace))
     found = MachineServers(wiring.client, caches, sites, recorder=recorder, clock=wiring.clock, metrics=metrics)

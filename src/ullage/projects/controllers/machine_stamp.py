@@ -33,7 +33,7 @@ from ullage.kube.slices import Write
 from ullage.ledger.amounts import Amounts, spell
 from ullage.projects.api.kkp import CLUSTERS
 from ullage.projects.api.machines import MACHINES, Machine
-from ullage.projects.api.records import RECORDS
+from ullage.projects.api.records import MACHINE_RECORDS
 from ullage.projects.charging.keys import StampKeys
 from ullage.projects.charging.machines import ChargedClusters
 from ullage.projects.charging.presence import RecordedMachines
@@ -147,7 +147,7 @@ class Turns(Generic[K]):
 
 
 NAME: Final = "machine-stamp"
-WATCHES: Final[tuple[Kind[Any], ...]] = (CLUSTERS, RECORDS)
+WATCHES: Final[tuple[Kind[Any], ...]] = (CLUSTERS, MACHINE_RECORDS)
 WRITES: Final[tuple[Write, ...]] = ()
 ELSEWHERE: Final[tuple[Kind[Any], ...]] = (MACHINES,)
 

@@ -22,13 +22,13 @@ from ullage.kube.metrics import Metrics
 from ullage.kube.slices import Write
 from ullage.ledger.api import LEDGERS, Ledger
 from ullage.ledger.api import NAMESPACE as LEDGER_NAMESPACE
-from ullage.projects.api.quotas import QUOTAS, ResourceQuota
+from ullage.projects.api.quotas import PROJECT_QUOTAS, ResourceQuota
 from ullage.projects.cluster_count.ledger import ledger_name, project_in
 from ullage.projects.names import is_project_id
 from ullage.projects.subjects import QuotaLookup
 
 NAME: Final = "project-cluster-limits"
-WATCHES: Final[tuple[Kind[Any], ...]] = (QUOTAS, LEDGERS)
+WATCHES: Final[tuple[Kind[Any], ...]] = (PROJECT_QUOTAS, LEDGERS)
 WRITES: Final = (Write(LEDGERS, ("delete",)),)
 
 

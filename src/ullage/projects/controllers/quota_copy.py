@@ -27,7 +27,7 @@ from ullage.kube.metrics import Metrics
 from ullage.kube.objects import is_deleting
 from ullage.kube.slices import Write
 from ullage.projects.api.kkp import PROJECTS, SEEDS, SETTINGS
-from ullage.projects.api.quotas import QUOTAS, ResourceQuota
+from ullage.projects.api.quotas import PROJECT_QUOTAS, ResourceQuota
 from ullage.projects.controllers.quota_copy_rules import (
     SeedCopy,
     is_orphan,
@@ -44,9 +44,9 @@ from ullage.projects.seed_marks import is_dead
 from ullage.projects.seeds import Seeds, answering
 from ullage.projects.subjects import Defaults, QuotaLookup
 
-WATCHES: Final[tuple[Kind[Any], ...]] = (QUOTAS, PROJECTS, SEEDS, SETTINGS)
-ELSEWHERE: Final[tuple[Kind[Any], ...]] = (QUOTAS,)
-WRITES: Final = (Write(QUOTAS, ("patch",)),)
+WATCHES: Final[tuple[Kind[Any], ...]] = (PROJECT_QUOTAS, PROJECTS, SEEDS, SETTINGS)
+ELSEWHERE: Final[tuple[Kind[Any], ...]] = (PROJECT_QUOTAS,)
+WRITES: Final = (Write(PROJECT_QUOTAS, ("patch",)),)
 WORKERS: Final = 8  # some may wait for a seed
 WAITS: Final = Reason("DeletionWaits")
 
@@ -120,7 +120,7 @@ class QuotaCopies:
             await self._remove(quota)
         else:
             with contextlib.suppress(NotFound):
-                await hold(self._client, QUOTAS, quota, FINALIZER)
+                await hold(self._client, PROJECT_QUOTAS, quota, FINALIZER)
         return None
 
     # --- kept alike ---
@@ -131,27 +131,27 @@ class QuotaCopies:
         if copies is None or client is None or not may_copy(quota):
             return None
         if not copies.served:
-            raise NotNow(f"seed {seed} has no {QUOTAS.name}: install Ullage there, for the role seed")
+            raise NotNow(f"seed {seed} has no {PROJECT_QUOTAS.name}: install Ullage there, for the role seed")
         copy = copies.get(Key("", key.name))
         async with answering(seed):
             if copy is None:
                 await self._create(client, quota)
             elif must_go(quota, copy):
                 with contextlib.suppress(NotFound):
-                    await client.delete(QUOTAS, key.name, uid=copy.metadata.uid)
+                    await client.delete(PROJECT_QUOTAS, key.name, uid=copy.metadata.uid)
             else:
                 return await self._patch(key, client, quota, copy)
         return None
 
     async def _create(self, client: ObjectClient, quota: ResourceQuota) -> None:
         try:
-            made = await client.create(QUOTAS, new_copy(quota))
+            made = await client.create(PROJECT_QUOTAS, new_copy(quota))
         except AlreadyExists:
             return
         now = self._quotas.get(Key("", quota.metadata.name))
         if now is None or is_deleting(now.metadata):  # meanwhile: whoever removes copies may not have seen this one
             with contextlib.suppress(NotFound):
-                await client.delete(QUOTAS, made.metadata.name, uid=made.metadata.uid)
+                await client.delete(PROJECT_QUOTAS, made.metadata.name, uid=made.metadata.uid)
 
     async def _patch(self, key: Key, client: ObjectClient, quota: ResourceQuota, copy: ResourceQuota) -> Requeue | None:
         main, status = object_patch(quota, copy), status_patch(quota, copy)
@@ -162,9 +162,9 @@ class QuotaCopies:
             return Requeue(wait)  # somebody puts it back, or the definition there drops what it does not know
         with contextlib.suppress(NotFound):
             if main is not None:
-                copy = await patch_seen(client, QUOTAS, copy, main)
+                copy = await patch_seen(client, PROJECT_QUOTAS, copy, main)
             if status is not None:
-                await patch_seen(client, QUOTAS, copy, status, subresource="status")
+                await patch_seen(client, PROJECT_QUOTAS, copy, status, subresource="status")
         self._rewrites.wrote(key, what, now)
         return None
 
@@ -175,10 +175,10 @@ class QuotaCopies:
         after = heir(quota, self._lookup.of(project), self._defaults.limits(project))
         plan = removal(quota, [self._seen(seed, quota) for seed in self._seeds.names], after)
         if plan.metadata is not None:
-            await let_go(self._client, QUOTAS, quota, FINALIZER)
+            await let_go(self._client, PROJECT_QUOTAS, quota, FINALIZER)
             return
         if plan.waiting:
-            self._recorder.record(QUOTAS, quota, WAITS, note=plan.waiting)
+            self._recorder.record(PROJECT_QUOTAS, quota, WAITS, note=plan.waiting)
         done = await asyncio.gather(*(self._delete(seed, copy) for seed, copy in plan.delete), return_exceptions=True)
         if failed := [one for one in done if isinstance(one, BaseException)]:
             raise BaseExceptionGroup("some copies could not be deleted", failed)
@@ -187,7 +187,7 @@ class QuotaCopies:
         """Whether there is no such quota is asked of the server: the cache may not have it yet."""
         copies = self._seeds.copies(key.namespace)
         copy = copies.get(Key("", key.name)) if copies is not None else None
-        if copy is not None and is_orphan(copy) and await self._client.find(QUOTAS, key.name) is None:
+        if copy is not None and is_orphan(copy) and await self._client.find(PROJECT_QUOTAS, key.name) is None:
             await self._delete(key.namespace, copy)
 
     def _seen(self, seed: str, quota: ResourceQuota) -> SeedCopy:
@@ -201,7 +201,7 @@ class QuotaCopies:
         if client is not None:
             async with answering(seed):
                 with contextlib.suppress(NotFound):
-                    await client.delete(QUOTAS, copy.metadata.name, uid=copy.metadata.uid)
+                    await client.delete(PROJECT_QUOTAS, copy.metadata.name, uid=copy.metadata.uid)
 
 
 def _keys(quota: str, seeds: Iterable[str]) -> tuple[Key, ...]:

@@ -25,7 +25,7 @@ from ullage.kube.objects import merge_patch
 from ullage.kube.slices import Write
 from ullage.projects.api.amounts import ResourceDetails
 from ullage.projects.api.kkp import PROJECTS, SETTINGS, KubermaticSetting, Project
-from ullage.projects.api.quotas import QUOTAS, ResourceQuota
+from ullage.projects.api.quotas import PROJECT_QUOTAS, ResourceQuota
 from ullage.projects.controllers.quota_default_rules import (
     CreateDefault,
     RemoveDefault,
@@ -40,8 +40,8 @@ from ullage.projects.controllers.quota_default_rules import (
 from ullage.projects.names import SETTING
 from ullage.projects.subjects import QuotaLookup
 
-WATCHES: Final[tuple[Kind[Any], ...]] = (QUOTAS, PROJECTS, SETTINGS)
-WRITES: Final = (Write(QUOTAS, ("create", "patch", "delete")),)
+WATCHES: Final[tuple[Kind[Any], ...]] = (PROJECT_QUOTAS, PROJECTS, SETTINGS)
+WRITES: Final = (Write(PROJECT_QUOTAS, ("create", "patch", "delete")),)
 UNREADABLE: Final = Reason("InvalidDefaultQuota", type="Warning")
 KEY: Final = Key("", SETTING)
 
@@ -132,15 +132,15 @@ class DefaultQuotas:
         match step:
             case CreateDefault(quota=quota):
                 with contextlib.suppress(AlreadyExists):
-                    await self._client.create(QUOTAS, quota)
+                    await self._client.create(PROJECT_QUOTAS, quota)
             case UpdateDefault(quota=quota, spec=spec):
                 change = merge_patch(quota.spec, spec)
                 with contextlib.suppress(NotFound):
-                    await patch_seen(self._client, QUOTAS, quota, {"spec": change or {}})
+                    await patch_seen(self._client, PROJECT_QUOTAS, quota, {"spec": change or {}})
             case RemoveDefault(quota=quota):
                 meta = quota.metadata
                 with contextlib.suppress(NotFound):  # on condition of the version: it may be somebody's own by now
-                    await self._client.delete(QUOTAS, meta.name, uid=meta.uid, resource_version=meta.resource_version)
+                    await self._client.delete(PROJECT_QUOTAS, meta.name, uid=meta.uid, resource_version=meta.resource_version)
 
 
 def _matters(old: ResourceQuota | None, new: ResourceQuota | None) -> bool:

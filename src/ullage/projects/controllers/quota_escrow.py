@@ -31,7 +31,7 @@ from ullage.ledger.api import NAMESPACE as LEDGER_NAMESPACE
 from ullage.ledger.codec import READY, WITHIN_LIMITS
 from ullage.ledger.service.limits import Outdated, set_limits
 from ullage.projects.api.kkp import PROJECTS, SEEDS, SETTINGS, Seed
-from ullage.projects.api.quotas import QUOTAS, ResourceQuota
+from ullage.projects.api.quotas import PROJECT_QUOTAS, ResourceQuota
 from ullage.projects.controllers.quota_escrow_rules import (
     AFTER_DOUBT,
     EscrowFacts,
@@ -57,9 +57,9 @@ from ullage.projects.subjects import Defaults, QuotaLookup
 
 logger = logging.getLogger(__name__)
 
-WATCHES: Final[tuple[Kind[Any], ...]] = (QUOTAS, PROJECTS, SEEDS, SETTINGS)
+WATCHES: Final[tuple[Kind[Any], ...]] = (PROJECT_QUOTAS, PROJECTS, SEEDS, SETTINGS)
 ELSEWHERE: Final[tuple[Kind[Any], ...]] = (LEDGERS,)
-WRITES: Final = (Write(QUOTAS, ("patch",)),)
+WRITES: Final = (Write(PROJECT_QUOTAS, ("patch",)),)
 WORKERS: Final = 8  # some may wait for a seed
 ROUNDS: Final = 5  # records in one run: each is looked at again, and there is rarely more than one
 
@@ -161,7 +161,7 @@ class QuotaEscrow:
         async with self._listing:
             now = self._clock.monotonic()
             if self._listed_at <= since or self._listed_at < now - AFTER_DOUBT:
-                there = (await self._client.list(QUOTAS)).items
+                there = (await self._client.list(PROJECT_QUOTAS)).items
                 self._listed, self._listed_at = frozenset(one.spec.subject.name for one in there), now
             return self._listed
 
@@ -222,7 +222,7 @@ class QuotaEscrow:
         """The quota as it is then; None: it is gone. A Conflict where anything of it has changed: look again."""
         record = step.escrow if isinstance(step, Record) else None
         try:
-            written = await patch_seen(self._client, QUOTAS, quota, record_patch(record, self._division.annotation))
+            written = await patch_seen(self._client, PROJECT_QUOTAS, quota, record_patch(record, self._division.annotation))
         except NotFound:
             return None
         self._metrics.steps.labels("record" if record is not None else "forget").inc()

@@ -23,7 +23,7 @@ from ullage.kube.metrics import Metrics
 from ullage.kube.objects import is_deleting, merge_patch, owner_reference
 from ullage.kube.slices import Write
 from ullage.projects.api.kkp import PROJECTS, Project
-from ullage.projects.api.quotas import QUOTAS, ResourceQuota
+from ullage.projects.api.quotas import PROJECT_QUOTAS, ResourceQuota
 from ullage.projects.names import SUBJECT_KIND, SUBJECT_NAME, bad_project_id, is_project_id
 from ullage.projects.subjects import QuotaLookup
 
@@ -75,8 +75,8 @@ def problem(quota: ResourceQuota, project: Project | None) -> tuple[str, str]:
     return "", ""
 
 
-WATCHES: Final[tuple[Kind[Any], ...]] = (QUOTAS, PROJECTS)
-WRITES: Final = (Write(QUOTAS, ("patch",)),)
+WATCHES: Final[tuple[Kind[Any], ...]] = (PROJECT_QUOTAS, PROJECTS)
+WRITES: Final = (Write(PROJECT_QUOTAS, ("patch",)),)
 
 
 class QuotaLabels:
@@ -116,7 +116,7 @@ class QuotaLabels:
         if wait := self._rewrites.wait(uid, what, self._clock.monotonic()):
             return Requeue(wait)
         try:
-            await patch_seen(self._client, QUOTAS, quota, {"metadata": change})
+            await patch_seen(self._client, PROJECT_QUOTAS, quota, {"metadata": change})
         except NotFound:
             return None
         self._rewrites.wrote(uid, what, self._clock.monotonic())

@@ -21,16 +21,16 @@ from ullage.kube.metrics import Metrics
 from ullage.kube.objects import Condition, find_condition
 from ullage.kube.slices import Write
 from ullage.projects.api.kkp import CLUSTERS, Cluster
-from ullage.projects.api.quotas import QUOTAS, ResourceQuota
-from ullage.projects.api.records import CLUSTER_USAGE_FRESH, RECORDS, MachineRecord
+from ullage.projects.api.quotas import PROJECT_QUOTAS, ResourceQuota
+from ullage.projects.api.records import CLUSTER_USAGE_FRESH, MACHINE_RECORDS, MachineRecord
 from ullage.projects.clusters import project_of
 from ullage.projects.controllers.quota_local_usage_rules import local_usage, status_with
 from ullage.projects.records import stale_usage
 from ullage.projects.subjects import QuotaLookup
 
 NAME: Final = "project-local-usage"
-WATCHES: Final[tuple[Kind[Any], ...]] = (QUOTAS, CLUSTERS, RECORDS)
-WRITES: Final = (Write(QUOTAS, ("patch",), ("status",)),)
+WATCHES: Final[tuple[Kind[Any], ...]] = (PROJECT_QUOTAS, CLUSTERS, MACHINE_RECORDS)
+WRITES: Final = (Write(PROJECT_QUOTAS, ("patch",), ("status",)),)
 BY_PROJECT: Final = "project of a cluster"
 BETWEEN: Final = 1.0  # seconds, at least, between two writes of one copy
 
@@ -88,7 +88,7 @@ class LocalUsages:
         found = local_usage(clusters, project, before=quota.status.local_usage, stale=stale)
         new = status_with(quota, found, now=self._clock.now())
         try:
-            written = await patch_status(self._client, QUOTAS, quota, old=quota.status, new=new)
+            written = await patch_status(self._client, PROJECT_QUOTAS, quota, old=quota.status, new=new)
         except NotFound:
             return 0.0
         if written is not None:

@@ -29,7 +29,7 @@ from ullage.kube.objects import find_condition, is_deleting
 from ullage.kube.slices import Write
 from ullage.projects.api.amounts import ResourceDetails
 from ullage.projects.api.kkp import PROJECTS, SEEDS, SETTINGS, Project
-from ullage.projects.api.quotas import LOCAL_USAGE_FRESH, QUOTAS, WITHIN_QUOTA, ResourceQuota, ResourceQuotaStatus
+from ullage.projects.api.quotas import LOCAL_USAGE_FRESH, PROJECT_QUOTAS, WITHIN_QUOTA, ResourceQuota, ResourceQuotaStatus
 from ullage.projects.controllers.quota_status_rules import (
     INVALID,
     OVER_QUOTA,
@@ -49,9 +49,9 @@ from ullage.projects.seed_marks import is_dead
 from ullage.projects.seeds import Seeds
 from ullage.projects.subjects import Defaults, QuotaLookup
 
-WATCHES: Final[tuple[Kind[Any], ...]] = (QUOTAS, PROJECTS, SEEDS, SETTINGS)
-ELSEWHERE: Final[tuple[Kind[Any], ...]] = (QUOTAS,)
-WRITES: Final = (Write(QUOTAS, ("patch",), ("status",)),)
+WATCHES: Final[tuple[Kind[Any], ...]] = (PROJECT_QUOTAS, PROJECTS, SEEDS, SETTINGS)
+ELSEWHERE: Final[tuple[Kind[Any], ...]] = (PROJECT_QUOTAS,)
+WRITES: Final = (Write(PROJECT_QUOTAS, ("patch",), ("status",)),)
 BETWEEN: Final = 1.0  # seconds, at least, between two writes of one quota
 PASSED: Final = Reason("OverQuota", type="Warning")
 UNREADABLE: Final = Reason(INVALID, type="Warning")
@@ -210,7 +210,7 @@ class QuotaStatuses:
 
     async def _write(self, quota: ResourceQuota, said: ResourceQuotaStatus, new: ResourceQuotaStatus) -> None:
         try:
-            written = await patch_status(self._client, QUOTAS, quota, old=quota.status, new=new)
+            written = await patch_status(self._client, PROJECT_QUOTAS, quota, old=quota.status, new=new)
         except NotFound:
             return
         if written is None:
@@ -218,13 +218,13 @@ class QuotaStatuses:
         self._written[quota.metadata.uid] = _Written(self._clock.monotonic(), new, written.status)
         self._metrics.writes.inc()
         if note := invalid_note(said, new):
-            self._recorder.record(QUOTAS, quota, UNREADABLE, note=note)
+            self._recorder.record(PROJECT_QUOTAS, quota, UNREADABLE, note=note)
         if note := over_quota_note(said, new):
             self._metrics.changes.labels("over").inc()
-            self._recorder.record(QUOTAS, quota, PASSED, note=note)
+            self._recorder.record(PROJECT_QUOTAS, quota, PASSED, note=note)
         elif note := within_note(said, new):
             self._metrics.changes.labels("within").inc()
-            self._recorder.record(QUOTAS, quota, WITHIN, note=note)
+            self._recorder.record(PROJECT_QUOTAS, quota, WITHIN, note=note)
 
 
 def within_note(old: ResourceQuotaStatus, new: ResourceQuotaStatus) -> str:

@@ -30,7 +30,7 @@ from ullage.ledger.api import NAMESPACE as LEDGER_NAMESPACE
 from ullage.ledger.book import Book, Over
 from ullage.ledger.charging.registry import registry_of
 from ullage.projects.api.kkp import CLUSTERS
-from ullage.projects.api.quotas import QUOTAS, REPLACING, ResourceQuota, ResourceQuotaStatus
+from ullage.projects.api.quotas import PROJECT_QUOTAS, REPLACING, ResourceQuota, ResourceQuotaStatus
 from ullage.projects.charging.machines import charged_clusters
 from ullage.projects.machines.surge import REPLACE, SurgeAllowance, SurgeSetting
 from ullage.projects.machines.texts import surge_text
@@ -82,8 +82,8 @@ def replacing_text(over: Sequence[Over], replacing: Sequence[Replacing]) -> str:
 
 
 NAME: Final = "project-surge"
-WATCHES: Final[tuple[Kind[Any], ...]] = (QUOTAS, CLUSTERS, LEDGERS)
-WRITES: Final = (Write(QUOTAS, ("patch",), ("status",)),)
+WATCHES: Final[tuple[Kind[Any], ...]] = (PROJECT_QUOTAS, CLUSTERS, LEDGERS)
+WRITES: Final = (Write(PROJECT_QUOTAS, ("patch",), ("status",)),)
 BETWEEN: Final = 2.0  # seconds between two looks at one project
 AGAIN: Final = 10.0  # seconds, while it is shown: what is replaced changes without the sums
 
@@ -147,7 +147,7 @@ class ProjectSurges:
     async def _write(self, quota: ResourceQuota, over: list[Over], replacing: list[Replacing]) -> None:
         new = status_with(quota, over, replacing, now=self._clock.now())
         try:
-            await patch_status(self._client, QUOTAS, quota, old=quota.status, new=new)
+            await patch_status(self._client, PROJECT_QUOTAS, quota, old=quota.status, new=new)
         except NotFound:
             return
 

@@ -20,7 +20,7 @@ from ullage.kube.routes import Declined, Parameter, Permission, Reply, Route, Ro
 from ullage.ledger.amounts import Amounts
 from ullage.projects.api.amounts import ResourceDetails
 from ullage.projects.api.kkp import PROJECTS, Project
-from ullage.projects.api.quotas import QUOTAS, ResourceQuota, ResourceQuotaSpec, Subject
+from ullage.projects.api.quotas import PROJECT_QUOTAS, ResourceQuota, ResourceQuotaSpec, Subject
 from ullage.projects.names import DEFAULT_MARKS, PROJECT, RESOURCES, SUBJECT_NAME, bad_project_id, is_project_id, quota_name
 from ullage.projects.quota import readable_of
 from ullage.projects.routes.freshness import list_warnings, usage_warnings
@@ -52,7 +52,7 @@ class QuotaAdministration:
 
     async def list(self, call: RouteCall) -> Reply:
         wanted = call.query.get("subjectName")
-        quotas = (await self._client.list(QUOTAS)).items
+        quotas = (await self._client.list(PROJECT_QUOTAS)).items
         found = sorted(
             (one for one in quotas if wanted is None or one.spec.subject.name == wanted), key=lambda one: one.metadata.name
         )
@@ -72,16 +72,16 @@ class QuotaAdministration:
             metadata=Meta(name=quota_name(given.subject_name)),
             spec=ResourceQuotaSpec(subject=Subject(name=given.subject_name), quota=_details(given.quota, field="quota.")),
         )
-        labelled = await self._client.list(QUOTAS, labels=f"{SUBJECT_NAME}={given.subject_name}")
+        labelled = await self._client.list(PROJECT_QUOTAS, labels=f"{SUBJECT_NAME}={given.subject_name}")
         if any(one.spec.subject == quota.spec.subject for one in labelled.items):
             raise _there_is_one(given.subject_name)
         try:
-            made = await self._client.create(QUOTAS, quota)
+            made = await self._client.create(PROJECT_QUOTAS, quota)
         except AlreadyExists:
             raise _there_is_one(given.subject_name) from None
         project = await self._project(given.subject_name)
         unknown = () if project is not None else (f"there is no project {given.subject_name} yet: the quota waits for it",)
-        away = unreachable((await self._client.list(QUOTAS)).items)
+        away = unreachable((await self._client.list(PROJECT_QUOTAS)).items)
         return Reply(item_of(made, project), (*unknown, *quota_warnings(QuotaFacts(new=made, away=away))))
 
     async def replace(self, call: RouteCall) -> Reply:
@@ -90,9 +90,11 @@ class QuotaAdministration:
         details = _details(call.body, before=old.spec.quota)
         merge = {"metadata": {"labels": dict.fromkeys(DEFAULT_MARKS)}, "spec": {"quota": _merge(details)}}
         try:
-            new = await self._client.patch(QUOTAS, old.metadata.name, merge=merge, uid=old.metadata.uid, field_manager=MANAGER)
+            new = await self._client.patch(
+                PROJECT_QUOTAS, old.metadata.name, merge=merge, uid=old.metadata.uid, field_manager=MANAGER
+            )
         except NotFound:
-            raise Declined.missing(QUOTAS, old.metadata.name) from None
+            raise Declined.missing(PROJECT_QUOTAS, old.metadata.name) from None
         used = Amounts(readable_of(new.status.global_usage))
         facts = QuotaFacts(new=new, old=old, used=used, away=unreachable([new]))
         return await self._answer(new, (*quota_warnings(facts), *usage_warnings(new)))
@@ -100,17 +102,17 @@ class QuotaAdministration:
     async def delete(self, call: RouteCall) -> Reply:
         quota = await self._quota(call)
         try:
-            await self._client.delete(QUOTAS, quota.metadata.name, uid=quota.metadata.uid)
+            await self._client.delete(PROJECT_QUOTAS, quota.metadata.name, uid=quota.metadata.uid)
         except NotFound:
-            raise Declined.missing(QUOTAS, quota.metadata.name) from None
+            raise Declined.missing(PROJECT_QUOTAS, quota.metadata.name) from None
         return Reply(Nothing())
 
     # --- reading ---
 
     async def _quota(self, call: RouteCall) -> ResourceQuota:
-        found = await self._client.find(QUOTAS, call.names["name"])
+        found = await self._client.find(PROJECT_QUOTAS, call.names["name"])
         if found is None:
-            raise Declined.missing(QUOTAS, call.names["name"])
+            raise Declined.missing(PROJECT_QUOTAS, call.names["name"])
         return found
 
     async def _answer(self, quota: ResourceQuota, warnings: Iterable[str] = ()) -> Reply:
@@ -156,7 +158,7 @@ def administration_routes(client: Client) -> Iterable[Route]:
 
 
 def _right(verb: str, word: str) -> Permission:
-    return Permission(verb=verb, kind=QUOTAS, words=f"{word} quotas")
+    return Permission(verb=verb, kind=PROJECT_QUOTAS, words=f"{word} quotas")
 
 
 def _of_all(actions: QuotaAdministration) -> Iterable[Route]:

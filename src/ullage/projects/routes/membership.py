@@ -19,7 +19,7 @@ from ullage.kube.routes import Declined, Permission, Reply, Route, RouteCall
 from ullage.ledger.amounts import Amounts, BadAmount
 from ullage.projects.api.catalogues import CATALOGUES, MachineCatalogue
 from ullage.projects.api.kkp import PROJECTS
-from ullage.projects.api.quotas import QUOTAS, ResourceQuota
+from ullage.projects.api.quotas import PROJECT_QUOTAS, ResourceQuota
 from ullage.projects.calculation import Replicas, calculate
 from ullage.projects.names import CPU, MEMORY, STORAGE, quota_name
 from ullage.projects.quota import amounts_of, is_counted, limits_of
@@ -43,7 +43,7 @@ from ullage.projects.routes.provider_sizes import (
 from ullage.projects.sizes.codec import read_flavour
 from ullage.quantity import Quantity
 
-ACCESS: Final = Permission(verb="get", kind=QUOTAS, name=quota_name("{id}"), words="see the quota of this project")
+ACCESS: Final = Permission(verb="get", kind=PROJECT_QUOTAS, name=quota_name("{id}"), words="see the quota of this project")
 USAGE_FIELD: Final = "status.globalUsage"
 CORE_PLACES: Final = 3
 SHOWN: Final = 64  # characters of what cannot be used
@@ -179,7 +179,7 @@ class ProjectQuota:
     async def _quota(self, call: RouteCall) -> ResourceQuota | None:
         """One of that name which is another's is nobody's here: who made it was not asked for its right name."""
         project = call.names["id"]
-        found = await self._client.find(QUOTAS, quota_name(project))
+        found = await self._client.find(PROJECT_QUOTAS, quota_name(project))
         return found if found is not None and found.spec.subject.name == project else None
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from ullage.kube.slices import UserRole
-from ullage.projects.api.quotas import QUOTAS
+from ullage.projects.api.quotas import PROJECT_QUOTAS
 
 ADMIN: Final = "ullage-project-quotas-admin"
 VIEWER: Final = "ullage-project-quotas-viewer"
@@ -18,8 +18,8 @@ VIEWER: Final = "ullage-project-quotas-viewer"
 USER_ROLES: Final = (
     UserRole(
         name=ADMIN,
-        kinds=(QUOTAS,),
+        kinds=(PROJECT_QUOTAS,),
         verbs=("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"),
     ),
-    UserRole(name=VIEWER, kinds=(QUOTAS,), verbs=("get", "list", "watch")),
+    UserRole(name=VIEWER, kinds=(PROJECT_QUOTAS,), verbs=("get", "list", "watch")),
 )

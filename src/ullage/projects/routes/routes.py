@@ -9,7 +9,7 @@ from ullage.kube.routes import Route
 from ullage.kube.slices import Part, Wiring, Write
 from ullage.projects.api.catalogues import CATALOGUES
 from ullage.projects.api.kkp import PROJECTS
-from ullage.projects.api.quotas import QUOTAS
+from ullage.projects.api.quotas import PROJECT_QUOTAS
 from ullage.projects.routes.administration import administration_routes
 from ullage.projects.routes.membership import membership_routes
 
@@ -20,6 +20,6 @@ def quota_routes(wiring: Wiring) -> Iterable[Route]:
 
 ROUTES: Final = Part(
     make=quota_routes,
-    watches=(QUOTAS, PROJECTS, CATALOGUES),  # no cache is kept: they are listed
-    writes=(Write(QUOTAS, ("get", "create", "patch", "delete")), Write(PROJECTS, ("get",))),
+    watches=(PROJECT_QUOTAS, PROJECTS, CATALOGUES),  # no cache is kept: they are listed
+    writes=(Write(PROJECT_QUOTAS, ("get", "create", "patch", "delete")), Write(PROJECTS, ("get",))),
 )

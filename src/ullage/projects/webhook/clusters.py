@@ -14,7 +14,7 @@ from ullage.kube.slices import Wiring
 from ullage.ledger.book import Refusal
 from ullage.ledger.charging.registry import Charged, registry_of
 from ullage.projects.api.kkp import CLUSTERS, Cluster
-from ullage.projects.api.quotas import QUOTAS, ResourceQuota
+from ullage.projects.api.quotas import PROJECT_QUOTAS, ResourceQuota
 from ullage.projects.clusters import project_of
 from ullage.projects.names import MAX_CLUSTERS, PROJECT_ID
 from ullage.projects.quota import MAX_CLUSTERS_FIELD, faults, max_clusters
@@ -55,7 +55,7 @@ def _clusters(count: int) -> str:
     return "1 cluster" if count == 1 else f"{count} clusters"
 
 
-WATCHES: Final[tuple[Kind[Any], ...]] = (QUOTAS,)
+WATCHES: Final[tuple[Kind[Any], ...]] = (PROJECT_QUOTAS,)
 
 
 class ClusterLimit:

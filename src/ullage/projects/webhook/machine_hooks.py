@@ -16,7 +16,7 @@ from ullage.ledger.charging.registry import registry_of
 from ullage.names import is_label
 from ullage.projects.api.kkp import Cluster
 from ullage.projects.api.machines import MACHINES
-from ullage.projects.api.quotas import QUOTAS
+from ullage.projects.api.quotas import PROJECT_QUOTAS
 from ullage.projects.charging.keys import stamp_keys
 from ullage.projects.charging.machines import ELSEWHERE as CHARGED_ELSEWHERE
 from ullage.projects.charging.machines import ChargedClusters, charged_clusters, charged_project, namespace_of
@@ -75,7 +75,7 @@ def why_not_followed(charged: ChargedClusters, cluster: str) -> str:
     return (AWAY if charged_project(found) else CAUSE).format(cluster=cluster, label=PROJECT_ID)
 
 
-WATCHES: Final[tuple[Kind[Any], ...]] = (QUOTAS, LEDGERS)
+WATCHES: Final[tuple[Kind[Any], ...]] = (PROJECT_QUOTAS, LEDGERS)
 WRITES: Final = (Write(LEDGERS, ("get",)),)
 ELSEWHERE: Final = CHARGED_ELSEWHERE
 

@@ -20,7 +20,7 @@ from ullage.kube.slices import Wiring, Write
 from ullage.ledger.amounts import Cell, write_limits
 from ullage.ledger.api import LEDGERS, Ledger, LedgerSpec
 from ullage.ledger.api import NAMESPACE as LEDGER_NAMESPACE
-from ullage.projects.api.quotas import QUOTAS, ResourceQuota
+from ullage.projects.api.quotas import PROJECT_QUOTAS, ResourceQuota
 from ullage.projects.escrow.divisions import DIVISIONS
 from ullage.projects.names import MAX_CLUSTERS, is_project_id
 from ullage.quantity import ZERO
@@ -59,7 +59,7 @@ class CopyHook:
 
     async def validate(self, review: Review) -> Decision:
         if not review.dry_run:
-            quota = review.object(QUOTAS)
+            quota = review.object(PROJECT_QUOTAS)
             seconds = min(BUDGET, review.deadline - self._clock.monotonic())
             try:
                 async with asyncio.timeout(seconds):
@@ -79,7 +79,7 @@ class CopyHook:
         return Hook(
             name="project-quota-copy",
             phase="validate",
-            targets=(Target.of(QUOTAS, "CREATE", "UPDATE"),),
+            targets=(Target.of(PROJECT_QUOTAS, "CREATE", "UPDATE"),),
             answer=self.validate,
             only_if=ONLY_IF,
         )

@@ -22,7 +22,7 @@ from ullage.kube.review import Decision, Hook, Review, Target
 from ullage.kube.slices import Wiring
 from ullage.ledger.amounts import Amounts, BadAmount
 from ullage.projects.api.kkp import PROJECTS, SETTINGS, KubermaticSetting, Project
-from ullage.projects.api.quotas import QUOTAS, ResourceQuota
+from ullage.projects.api.quotas import PROJECT_QUOTAS, ResourceQuota
 from ullage.projects.controllers.quota_default_rules import default_in, setting_faults
 from ullage.projects.escrow.record import RECORDS, read_record, record_field
 from ullage.projects.names import (
@@ -37,7 +37,7 @@ from ullage.projects.quota import QuotaFault, amounts_of, is_counted
 from ullage.projects.subjects import QuotaLookup, quota_lookup
 from ullage.projects.webhook.quota_rules import QuotaFacts, deletion_refusal, refusals, unreachable, warnings
 
-WATCHES: Final[tuple[Kind[Any], ...]] = (QUOTAS, PROJECTS, SETTINGS)
+WATCHES: Final[tuple[Kind[Any], ...]] = (PROJECT_QUOTAS, PROJECTS, SETTINGS)
 OURS: Final = "another webhook changes it, and only Ullage may: it is the record of what each seed may have"
 
 
@@ -88,7 +88,7 @@ class QuotaHooks:
     async def mutate(self, review: Review) -> Decision:
         if is_own(review):
             return Decision.allow()
-        quota, old = review.object(QUOTAS), review.old(QUOTAS)
+        quota, old = review.object(PROJECT_QUOTAS), review.old(PROJECT_QUOTAS)
         whole = review.object_json()
         changed = put_right(quota, old.metadata if old is not None else None, whole)
         return Decision.allow() if changed == whole else review.change(whole, changed)
@@ -96,7 +96,7 @@ class QuotaHooks:
     async def validate(self, review: Review) -> Decision:
         if is_own(review):
             return Decision.allow()
-        new, old = review.object(QUOTAS), review.old(QUOTAS)
+        new, old = review.object(PROJECT_QUOTAS), review.old(PROJECT_QUOTAS)
         before = old.metadata if old is not None else None
         for record in RECORDS:
             if kept_record(before, new.metadata, record) != new.metadata.annotations.get(record):
@@ -116,7 +116,7 @@ class QuotaHooks:
         return Decision.allow(warnings=warnings(facts))
 
     async def delete(self, review: Review) -> Decision:
-        quota = review.old(QUOTAS)
+        quota = review.old(PROJECT_QUOTAS)
         if is_own(review) or quota is None:
             return Decision.allow()
         project = self._projects.get(Key("", quota.spec.subject.name))
@@ -135,7 +135,7 @@ class QuotaHooks:
         return found is not None and found.limits is not None
 
     def hooks(self) -> tuple[Hook, ...]:
-        written = (Target.of(QUOTAS, "CREATE", "UPDATE"),)
+        written = (Target.of(PROJECT_QUOTAS, "CREATE", "UPDATE"),)
         return (
             Hook(
                 name="projects-quota-marks",
@@ -165,7 +165,7 @@ class QuotaHooks:
             Hook(
                 name="projects-quota-deletion",
                 phase="validate",
-                targets=(Target.of(QUOTAS, "DELETE"),),
+                targets=(Target.of(PROJECT_QUOTAS, "DELETE"),),
                 answer=self.delete,
                 only_if=ONLY_DEFAULTS,
                 side_effects="None",

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ullage.engines.api import SNAPSHOTS, VOLUMES, Volume
+from ullage.engines.api import ENGINE_SNAPSHOTS, VOLUMES, Volume
 from ullage.engines.api import Snapshot as EngineSnapshot
 from ullage.engines.handles import DRIVER, NAMESPACE, SnapshotHandle
 from ullage.engines.holds import Hold, change, holds_of, unneeded
@@ -80,7 +80,7 @@ def wanted(records: Iterable[HoldFacts], snapshots: Mapping[str, EngineSnapshot]
     return Wanted(found, volume)
 
 
-WRITES: Final = (Write(SNAPSHOTS, ("patch",)), Write(VOLUMES, ("patch",)))
+WRITES: Final = (Write(ENGINE_SNAPSHOTS, ("patch",)), Write(VOLUMES, ("patch",)))
 
 _BY_VOLUME: Final = "volume of Longhorn"
 _HELD: Final = "held"
@@ -128,8 +128,8 @@ class Holder:
         await self._put(VOLUMES, volume, found.volume.values())
         for name, snapshot in there.items():
             if not is_deleting(snapshot.metadata):
-                await self._put(SNAPSHOTS, snapshot, found.snapshots.get(name, {}).values())
-                await self._take(SNAPSHOTS, snapshot, unneeded(snapshot.metadata, found.snapshots.get(name, {})))
+                await self._put(ENGINE_SNAPSHOTS, snapshot, found.snapshots.get(name, {}).values())
+                await self._take(ENGINE_SNAPSHOTS, snapshot, unneeded(snapshot.metadata, found.snapshots.get(name, {})))
         await self._take(VOLUMES, volume, unneeded(volume.metadata, found.volume))
 
     async def _let_go(self, key: Key) -> None:
@@ -139,7 +139,7 @@ class Holder:
         if live is not None and not is_deleting(live.metadata):
             return  # the cache of Volumes is behind
         for one in held:
-            await self._patch(SNAPSHOTS, one, change(one.metadata, take=unneeded(one.metadata, {})))
+            await self._patch(ENGINE_SNAPSHOTS, one, change(one.metadata, take=unneeded(one.metadata, {})))
 
     # --- gather ---
 
@@ -181,7 +181,7 @@ class Holder:
         handle, facts = engine_snapshot_of(record), self._live_facts(lookup, record)
         if handle is None:
             return False
-        found = await self._client.find(SNAPSHOTS, handle.snapshot, NAMESPACE)
+        found = await self._client.find(ENGINE_SNAPSHOTS, handle.snapshot, NAMESPACE)
         return hold.id in wanted([facts], {handle.snapshot: found} if found is not None else {}).volume
 
     def _live_facts(self, lookup: SnapshotLookup, record: Any) -> HoldFacts:

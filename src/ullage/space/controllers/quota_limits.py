@@ -28,9 +28,9 @@ from ullage.ledger.api import NAMESPACE as LEDGER_NAMESPACE
 from ullage.ledger.keys import ledger_name, namespace_of
 from ullage.ledger.limits import are_on_their_way, has_limits
 from ullage.ledger.service.limits import set_limits
-from ullage.space.api import NAME, QUOTAS, KnownVM, ResourceQuota
+from ullage.space.api import HARVESTER_QUOTAS, NAME, KnownVM, ResourceQuota
 from ullage.space.quota import SNAPSHOTS, limits_of, spelled
-from ullage.vms.api.machines import MACHINES, VirtualMachine
+from ullage.vms.api.machines import VIRTUAL_MACHINES, VirtualMachine
 
 # Which entries of a quota belong to virtual machines that are gone.
 
@@ -70,10 +70,10 @@ def removal_note(limits: Mapping[str, int]) -> str:
     return f"VMs {named}{more} are deleted, and their limits with them."
 
 
-WATCHES: Final = (QUOTAS, LEDGERS, NAMESPACES, MACHINES)
+WATCHES: Final = (HARVESTER_QUOTAS, LEDGERS, NAMESPACES, VIRTUAL_MACHINES)
 WRITES: Final = (
     Write(LEDGERS, ("create", "patch", "delete")),
-    Write(QUOTAS, ("patch",), ("", "status")),
+    Write(HARVESTER_QUOTAS, ("patch",), ("", "status")),
 )
 MOST_AT_ONCE: Final = 50  # entries that one run takes away: each was looked up in the API before
 REMOVED: Final = Reason("LimitRemoved")
@@ -164,7 +164,7 @@ class QuotaLimits:
         if known == quota.status.known_vms or known == self._dropped.get(uid):
             return quota
         change = merge_patch({"knownVMs": dict(quota.status.known_vms)}, {"knownVMs": dict(known)})
-        written = await patch_seen(self._client, QUOTAS, quota, {"status": change}, subresource="status")
+        written = await patch_seen(self._client, HARVESTER_QUOTAS, quota, {"status": change}, subresource="status")
         if written.status.known_vms == known:
             self._dropped.pop(uid, None)
         else:
@@ -174,13 +174,13 @@ class QuotaLimits:
     async def _take_away(self, quota: ResourceQuota, gone: tuple[str, ...], known: Mapping[str, KnownVM]) -> Requeue | None:
         namespace, dropped = quota.metadata.namespace, []
         for vm in gone[:MOST_AT_ONCE]:
-            found = await self._client.find(MACHINES, vm, namespace)
+            found = await self._client.find(VIRTUAL_MACHINES, vm, namespace)
             if _uid(found) != known[vm].uid:
                 dropped.append(vm)
         if dropped:
             entries = {"vmTotalSnapshotSizeQuota": dict.fromkeys(dropped)}
-            await patch_seen(self._client, QUOTAS, quota, {"spec": {"snapshotLimit": entries}})
-            self._recorder.record(QUOTAS, quota, REMOVED, note=removal_note({vm: known[vm].limit for vm in dropped}))
+            await patch_seen(self._client, HARVESTER_QUOTAS, quota, {"spec": {"snapshotLimit": entries}})
+            self._recorder.record(HARVESTER_QUOTAS, quota, REMOVED, note=removal_note({vm: known[vm].limit for vm in dropped}))
         return Requeue(LOOK_AGAIN) if len(dropped) < len(gone) else None
 
 

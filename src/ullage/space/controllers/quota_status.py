@@ -29,15 +29,15 @@ from ullage.ledger.api import LEDGERS, Ledger
 from ullage.ledger.api import NAMESPACE as LEDGER_NAMESPACE
 from ullage.ledger.codec import book_of
 from ullage.ledger.keys import ledger_name, namespace_of
-from ullage.space.api import NAME, QUOTAS, WITHIN_QUOTA, ResourceQuota, ResourceQuotaStatus
+from ullage.space.api import HARVESTER_QUOTAS, NAME, WITHIN_QUOTA, ResourceQuota, ResourceQuotaStatus
 from ullage.space.controllers.quota_status_rules import StatusFacts, status_of
 from ullage.space.estimate_counts import EstimateCounts
 from ullage.space.metrics import QuotaMetrics
 from ullage.space.quota import SpaceUsage, usage_in
-from ullage.vms.api.machines import MACHINES, VirtualMachine
+from ullage.vms.api.machines import VIRTUAL_MACHINES, VirtualMachine
 
-WATCHES: Final = (QUOTAS, LEDGERS, MACHINES)
-WRITES: Final = (Write(QUOTAS, ("patch",), ("status",)),)
+WATCHES: Final = (HARVESTER_QUOTAS, LEDGERS, VIRTUAL_MACHINES)
+WRITES: Final = (Write(HARVESTER_QUOTAS, ("patch",), ("status",)),)
 BETWEEN: Final = 1.0  # seconds, at least, between two writes of one quota
 PASSED: Final = Reason("QuotaPassed", type="Warning")
 WITHIN: Final = Reason("WithinQuota")
@@ -131,7 +131,7 @@ class QuotaStatus:
 
     async def _write(self, quota: ResourceQuota, said: ResourceQuotaStatus, new: ResourceQuotaStatus) -> None:
         try:
-            written = await patch_status(self._client, QUOTAS, quota, old=quota.status, new=new)
+            written = await patch_status(self._client, HARVESTER_QUOTAS, quota, old=quota.status, new=new)
         except NotFound:
             return
         if written is None:
@@ -140,7 +140,7 @@ class QuotaStatus:
         self._metrics.writes.inc()
         told = event_for(find_condition(said.conditions, WITHIN_QUOTA), find_condition(new.conditions, WITHIN_QUOTA))
         if told is not None:
-            self._recorder.record(QUOTAS, quota, told[0], note=told[1])
+            self._recorder.record(HARVESTER_QUOTAS, quota, told[0], note=told[1])
 
     def _facts(self, quota: ResourceQuota) -> StatusFacts:
         namespace, machines = quota.metadata.namespace, self._caches.machines

@@ -26,7 +26,7 @@ from ullage.space import estimates
 from ullage.space.accounts import NAMESPACE_CELL, TooManyMachines, quantity, vm_cell
 from ullage.space.lookup import SpaceLookup
 from ullage.space.webhook.payment import Payment, next_step, pays
-from ullage.vms.api.backups import BACKUPS, VirtualMachineBackup
+from ullage.vms.api.backups import VM_BACKUPS, VirtualMachineBackup
 from ullage.vms.claims import claims_of
 
 # What stamp follows from the plan of a backup: who pays for its claims.
@@ -81,7 +81,7 @@ class Backups:
         self._planner = planner
 
     async def fresh(self, review: Review) -> Marks:
-        found = await self._planner.plan(review.namespace, review.object(BACKUPS).spec.source.name)
+        found = await self._planner.plan(review.namespace, review.object(VM_BACKUPS).spec.source.name)
         plan = {claim: one.bytes for claim, one in found.items()}
         return {
             STAMP: str(self._planner.stamp(review.namespace, plan)),
@@ -91,7 +91,7 @@ class Backups:
 
     async def happened(self, review: Review) -> bool:
         """Whether all its members are cut. Their records tell; its own status may be anybody's writing."""
-        old = review.old(BACKUPS)
+        old = review.old(VM_BACKUPS)
         if old is None:
             return False
         if is_deleting(old.metadata) or STAMP not in old.metadata.annotations:
@@ -104,10 +104,10 @@ class Backups:
         return is_own(review)
 
     async def shares(self, review: Review, amount: int) -> Mapping[str, int]:
-        return self._planner.shares(review.namespace, read_plan(review.object(BACKUPS).metadata))
+        return self._planner.shares(review.namespace, read_plan(review.object(VM_BACKUPS).metadata))
 
     def next_step(self, review: Review) -> str:
-        plan = read_plan(review.object(BACKUPS).metadata)
+        plan = read_plan(review.object(VM_BACKUPS).metadata)
         return next_step(review, review.namespace, engines=self._planner.engines(review.namespace, plan))
 
     async def _cut(self, backup: VirtualMachineBackup, name: str) -> str:
@@ -135,9 +135,9 @@ class Members:
         owner = controller_of(snapshot.meta)
         if not is_own(review) or owner is None or not is_subdomain(owner.name):
             return False
-        if (owner.api_version, owner.kind) != (BACKUPS.api_version, BACKUPS.kind):
+        if (owner.api_version, owner.kind) != (VM_BACKUPS.api_version, VM_BACKUPS.kind):
             return False
-        backup = await self._client.find(BACKUPS, owner.name, review.namespace)
+        backup = await self._client.find(VM_BACKUPS, owner.name, review.namespace)
         if backup is None or backup.metadata.uid != owner.uid or is_deleting(backup.metadata):
             return False
         return snapshot.claim in read_plan(backup.metadata)
@@ -151,7 +151,7 @@ class ObservedBackups:
         self._planner = planner
 
     async def validate(self, review: Review) -> Decision:
-        backup = review.object(BACKUPS)
+        backup = review.object(VM_BACKUPS)
         found = await self._planner.plan(review.namespace, backup.spec.source.name)
         try:
             stamp = self._planner.stamp(review.namespace, {claim: one.bytes for claim, one in found.items()})
@@ -159,7 +159,7 @@ class ObservedBackups:
             return Decision.refuse(str(error))
         if not stamp.takes:
             return Decision.allow()
-        key = key_of(BACKUPS.name, namespace=review.namespace, name=backup.metadata.name or review.name)
+        key = key_of(VM_BACKUPS.name, namespace=review.namespace, name=backup.metadata.name or review.name)
         charge = Charge(key=key, uid=backup.metadata.uid, now=stamp.takes, dry_run=True)
         verdict = await self._registry.service.decide(ledger_name(review.namespace), charge, deadline=review.deadline)
         step = next_step(review, review.namespace, engines=self._planner.engines(review.namespace, found))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from ullage.engines.api import SNAPSHOTS
+from ullage.engines.api import ENGINE_SNAPSHOTS
 from ullage.engines.handles import DRIVER, NAMESPACE
 from ullage.kube.client.interface import Finder
 from ullage.kube.identities import is_own
@@ -38,7 +38,7 @@ class EngineSnapshots:
         self._payment = payment
 
     async def fresh(self, review: Review) -> Marks:
-        asked = review.object(SNAPSHOTS)
+        asked = review.object(ENGINE_SNAPSHOTS)
         facts = await self._lookup.of_engine_volume(asked.spec.volume)
         claim = facts.volume.spec.claim_ref if facts.volume is not None else None
         if claim is None or not claim.namespace:
@@ -52,7 +52,7 @@ class EngineSnapshots:
         return {**charged, **self._payment.marks(found, claim.namespace, claim.name, strict=new)}
 
     async def happened(self, review: Review) -> bool:
-        old = review.old(SNAPSHOTS)
+        old = review.old(ENGINE_SNAPSHOTS)
         if old is None:
             return not asks_for_one(review)
         return (
@@ -66,12 +66,12 @@ class EngineSnapshots:
         return is_own(review) or is_longhorn(review)
 
     async def shares(self, review: Review, amount: int) -> Mapping[str, int]:
-        facts = await self._lookup.of_engine_volume(review.object(SNAPSHOTS).spec.volume)
+        facts = await self._lookup.of_engine_volume(review.object(ENGINE_SNAPSHOTS).spec.volume)
         claim = facts.volume.spec.claim_ref if facts.volume is not None else None
         return dict.fromkeys(self._payment.payers(claim.namespace, claim.name), amount) if claim is not None else {}
 
     def next_step(self, review: Review) -> str:
-        asked = review.object(SNAPSHOTS)
+        asked = review.object(ENGINE_SNAPSHOTS)
         namespace = asked.metadata.annotations.get(CHARGED_NAMESPACE, review.namespace)
         return next_step(review, namespace, engines=(self._lookup.engine_of(asked.spec.volume),))
 

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Final
 
 from ullage.clock import Clock
-from ullage.engines.api import SNAPSHOTS as ENGINE_SNAPSHOTS
+from ullage.engines.api import ENGINE_SNAPSHOTS
 from ullage.engines.handles import NAMESPACE as ENGINE_NAMESPACE
 from ullage.kube.identities import is_own
 from ullage.kube.kinds import Kind, Object
@@ -30,7 +30,7 @@ from ullage.space.webhook.charging import ChargingHooks
 from ullage.space.webhook.engine_snapshots import EngineSnapshots
 from ullage.space.webhook.payment import Payment, next_step
 from ullage.space.webhook.volume_snapshots import VolumeSnapshots
-from ullage.vms.api.backups import BACKUPS
+from ullage.vms.api.backups import VM_BACKUPS
 
 # Records, of both APIs: their VolumeSnapshots pay for them. One that stays when its VolumeSnapshot goes is booked in
 # its place, past the limit if need be, and by us alone.
@@ -131,16 +131,16 @@ def make_hooks(wiring: Wiring, *, backups: bool, most_waiting: int = MOST_WAITIN
     if backups:
 
         async def check(review: Review) -> Decision | None:
-            return await room.refuse_members(review, BACKUPS, read_plan(review.object(BACKUPS).metadata))
+            return await room.refuse_members(review, VM_BACKUPS, read_plan(review.object(VM_BACKUPS).metadata))
 
         terms = Backups(wiring.client, planner)
-        own = ChargingHooks(BACKUPS, registry.registered(BACKUPS), terms, relieve=relieve, check=check)
+        own = ChargingHooks(VM_BACKUPS, registry.registered(VM_BACKUPS), terms, relieve=relieve, check=check)
         yield from own.hooks("space-vm-backup")
     else:
         yield Hook(
             name="space-vm-backup-check",
             phase="validate",
-            targets=(Target.of(BACKUPS, "CREATE"),),
+            targets=(Target.of(VM_BACKUPS, "CREATE"),),
             answer=ObservedBackups(registry, planner).validate,
             side_effects="None",
         )

@@ -19,7 +19,7 @@ from ullage.ledger.charging.registry import Registry, registry_of
 from ullage.ledger.keys import ledger_name
 from ullage.quantity import Quantity
 from ullage.space.accounts import NAMESPACE_CELL, vm_of
-from ullage.space.api import ALLOW_ZERO, QUOTAS, ResourceQuota
+from ullage.space.api import ALLOW_ZERO, HARVESTER_QUOTAS, ResourceQuota
 from ullage.space.quota import (
     NAMESPACE_FIELD,
     VM_FIELD,
@@ -33,12 +33,12 @@ from ullage.space.quota import (
     usage_in,
     usage_of,
 )
-from ullage.vms.api.machines import MACHINES
+from ullage.vms.api.machines import VIRTUAL_MACHINES
 
 Hold = Callable[[Review], Awaitable[Decision | None]]  # has the limits of a request hold from its answer on
 MOST_FAULTS: Final = 10  # in one answer
 MOST_WARNINGS: Final = 5  # in one answer: clients print each, and API servers cut what is longer than 4 KiB
-WATCHES: Final = (MACHINES,)
+WATCHES: Final = (VIRTUAL_MACHINES,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +115,8 @@ class QuotaHooks:
             return Decision.allow()  # takes away what a deleted VM has left behind
         namespace = review.namespace
         facts = QuotaFacts(
-            new=review.object(QUOTAS),
-            old=review.old(QUOTAS),
+            new=review.object(HARVESTER_QUOTAS),
+            old=review.old(HARVESTER_QUOTAS),
             usage=self._usage(ledger_name(namespace)),
             exists=lambda vm: self._exists(Key(namespace, vm)),
         )
@@ -151,7 +151,7 @@ ONLY_IF: Final[Mapping[str, str]] = {
 
 
 def quota_hook(wiring: Wiring) -> Hook:
-    machines, registry = wiring.cache(MACHINES), registry_of(wiring)
+    machines, registry = wiring.cache(VIRTUAL_MACHINES), registry_of(wiring)
 
     def exists(key: Key) -> bool:
         return not machines.served or machines.get(key) is not None
@@ -159,7 +159,7 @@ def quota_hook(wiring: Wiring) -> Hook:
     return Hook(
         name="space-quota",
         phase="validate",
-        targets=(Target.of(QUOTAS, "CREATE", "UPDATE"),),
-        answer=QuotaHooks(registry, exists, registry.limiting(QUOTAS).hold).validate,
+        targets=(Target.of(HARVESTER_QUOTAS, "CREATE", "UPDATE"),),
+        answer=QuotaHooks(registry, exists, registry.limiting(HARVESTER_QUOTAS).hold).validate,
         only_if=ONLY_IF,
     )

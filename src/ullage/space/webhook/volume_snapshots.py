@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from ullage.engines.api import SNAPSHOTS as ENGINE_SNAPSHOTS
+from ullage.engines.api import ENGINE_SNAPSHOTS
 from ullage.engines.handles import DRIVER, SnapshotHandle
 from ullage.engines.handles import NAMESPACE as ENGINE_NAMESPACE
 from ullage.kube.client.interface import Finder

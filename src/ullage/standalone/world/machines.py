@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from ullage.kube.objects import Json, owner_reference
-from ullage.vms.api.machines import INSTANCES, MACHINES, MachineVolume, VirtualMachine
+from ullage.vms.api.machines import INSTANCES, VIRTUAL_MACHINES, MachineVolume, VirtualMachine
 from ullage.vms.lifecycle import PAUSED
 
 INSTANCE_FINALIZER: Final = "kubevirt.io/foregroundDeleteVirtualMachine"
@@ -40,7 +40,7 @@ def new_instance(machine: VirtualMachine, body: Json, *, paused: bool) -> Json:
             "labels": meta.get("labels") or {},
             "annotations": annotations,
             "finalizers": [INSTANCE_FINALIZER],
-            "ownerReferences": [owner_reference(MACHINES, machine.metadata, controller=True)],
+            "ownerReferences": [owner_reference(VIRTUAL_MACHINES, machine.metadata, controller=True)],
         },
         "spec": {**spec, "startStrategy": PAUSED} if paused else spec,
     }

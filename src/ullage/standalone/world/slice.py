@@ -26,7 +26,7 @@ from ullage.kube.slices import Grant, Part, Slice, Wiring, Write
 from ullage.policies.groups.api import GROUP_CLASSES
 from ullage.policies.groups.model import DEFAULT_CLASS as DEFAULT_GROUP_CLASS
 from ullage.snapshots.api.ga.translation import DEFAULT_CLASS
-from ullage.snapshots.api.ga.types import CLASSES as SNAPSHOT_CLASSES
+from ullage.snapshots.api.ga.types import SNAPSHOT_CLASSES
 from ullage.standalone.world import calls
 from ullage.standalone.world.controllers import persistent_volume_hostpath_rules as hostpath
 from ullage.standalone.world.controllers import persistent_volume_longhorn_rules as longhorn
@@ -59,7 +59,7 @@ from ullage.vms.api.instance_types import (
     TYPE_KINDS,
 )
 from ullage.vms.api.kubevirts import KUBEVIRTS
-from ullage.vms.api.machines import INSTANCES, MACHINES
+from ullage.vms.api.machines import INSTANCES, VIRTUAL_MACHINES
 from ullage.vms.api.migrations import MIGRATIONS
 from ullage.vms.prices import Prices, price_sources
 from ullage.vms.pricing import PricingChoice
@@ -89,7 +89,7 @@ ENGINE_WRITES: Final = (
 
 
 # What KubeVirt's own roles give to whoever may edit or view a namespace. Not the status: nobody but KubeVirt writes that.
-_GRANTED: Final[tuple[Kind[Any], ...]] = (MACHINES, INSTANCES, MIGRATIONS, INSTANCE_TYPES, PREFERENCES)
+_GRANTED: Final[tuple[Kind[Any], ...]] = (VIRTUAL_MACHINES, INSTANCES, MIGRATIONS, INSTANCE_TYPES, PREFERENCES)
 GRANTS: Final = (
     Grant(
         name="edit",
@@ -158,7 +158,7 @@ def world(
                 CORE_QUOTAS,
                 JOBS,
                 STATEFUL_SETS,
-                MACHINES,
+                VIRTUAL_MACHINES,
                 INSTANCES,
                 MIGRATIONS,
                 KUBEVIRTS,
@@ -181,7 +181,7 @@ def world(
                 Write(STATEFUL_SETS, ("patch",), ("status",)),
                 Write(CONTROLLER_REVISIONS, ("get", "create")),
                 *(Write(kind, ("get",)) for kind in TYPE_KINDS),
-                Write(MACHINES, ("patch",), ("", "status")),
+                Write(VIRTUAL_MACHINES, ("patch",), ("", "status")),
                 Write(INSTANCES, ("create", "delete")),
                 Write(INSTANCES, ("patch",), ("", "status")),
                 Write(MIGRATIONS, ("create", "delete")),

@@ -81,7 +81,7 @@ class VirtualMachineBackup(Object):
     """What came of it."""
 
 
-BACKUPS: Final = Kind(
+VM_BACKUPS: Final = Kind(
     GROUP,
     VERSION,
     "VirtualMachineBackup",

@@ -311,7 +311,7 @@ class WholeInstance(Object):
 
 # --- where they live -------------------------------------------------------------------------------------------------
 
-MACHINES: Final = Kind(
+VIRTUAL_MACHINES: Final = Kind(
     GROUP,
     VERSION,
     "VirtualMachine",
@@ -345,5 +345,5 @@ INSTANCES: Final = Kind(
 )
 
 # The same kinds as MACHINES and INSTANCES, read whole: never watched.
-WHOLE_MACHINES: Final = Kind(GROUP, VERSION, MACHINES.kind, MACHINES.plural, WholeMachine, whole=False)
+WHOLE_VIRTUAL_MACHINES: Final = Kind(GROUP, VERSION, VIRTUAL_MACHINES.kind, VIRTUAL_MACHINES.plural, WholeMachine, whole=False)
 WHOLE_INSTANCES: Final = Kind(GROUP, VERSION, INSTANCES.kind, INSTANCES.plural, WholeInstance, whole=False)

@@ -78,7 +78,7 @@ class VirtualMachineRestore(Object):
     """What came of it."""
 
 
-RESTORES: Final = Kind(
+VM_RESTORES: Final = Kind(
     GROUP,
     VERSION,
     "VirtualMachineRestore",

@@ -33,14 +33,14 @@ from ullage.ledger.charging.raising import NoRoom, restamp
 from ullage.ledger.charging.release import seconds_held
 from ullage.ledger.charging.stamps import ESTIMATED_BY, PLAN
 from ullage.snapshots.api.ga.translation import GA
-from ullage.snapshots.api.ga.types import SNAPSHOTS, VolumeSnapshot, VolumeSnapshotContent
+from ullage.snapshots.api.ga.types import VOLUME_SNAPSHOTS, VolumeSnapshot, VolumeSnapshotContent
 from ullage.snapshots.freshness import Freshness
 from ullage.snapshots.gate import estimate_of
 from ullage.snapshots.lookup import VolumeLookup
 from ullage.snapshots.model import CUT, Problem
 from ullage.snapshots.source_volume import ClaimContext
-from ullage.vms.api.backups import BACKUPS, BackupStatus, VirtualMachineBackup, VolumeBackup
-from ullage.vms.api.machines import WHOLE_MACHINES, VirtualMachine
+from ullage.vms.api.backups import VM_BACKUPS, BackupStatus, VirtualMachineBackup, VolumeBackup
+from ullage.vms.api.machines import WHOLE_VIRTUAL_MACHINES, VirtualMachine
 from ullage.vms.claims import claims_of
 from ullage.vms.controllers import backup_take_members as cutting
 from ullage.vms.controllers import backup_take_rules as planning
@@ -88,7 +88,7 @@ class BackupController:
     def controller(self, *, metrics: KubeMetrics | None = None) -> Controller[Key]:
         sources: list[Source[Any, Key]] = [
             own(self._backups),
-            owned(self._snapshots, by=BACKUPS),
+            owned(self._snapshots, by=VM_BACKUPS),
             Source(self._records, self._of_record),
             Source(self._machines.machines, lambda one: self._unplanned(key_of(one))),
             Source(self._machines.instances, lambda one: self._unplanned(key_of(one))),
@@ -101,7 +101,7 @@ class BackupController:
     def _of_record(self, record: VolumeSnapshotContent) -> Iterable[Key]:
         ref = record.spec.volume_snapshot_ref
         found = self._snapshots.get(Key(ref.namespace, ref.name))
-        return owned(self._snapshots, by=BACKUPS).keys(found) if found is not None else ()
+        return owned(self._snapshots, by=VM_BACKUPS).keys(found) if found is not None else ()
 
     def _unplanned(self, machine: Key) -> Iterable[Key]:
         found = self._backups.by(BY_MACHINE, str(machine))
@@ -124,7 +124,7 @@ class BackupController:
         if is_deleting(backup.metadata):
             return await self._undo(backup)
         if not is_failed(backup.status):
-            backup = await hold(self._client, BACKUPS, backup, BACKUP_FINALIZER)
+            backup = await hold(self._client, VM_BACKUPS, backup, BACKUP_FINALIZER)
         if not backup.status.source and not is_failed(backup.status):
             planned = await self._plan(backup)
             if planned is None:
@@ -138,7 +138,7 @@ class BackupController:
     async def _plan(self, backup: VirtualMachineBackup) -> VirtualMachineBackup | None:
         """The backup with its plan, or failed; None: not yet."""
         namespace, name = backup.metadata.namespace, backup.spec.source.name
-        machine = await self._client.find(WHOLE_MACHINES, name, namespace)
+        machine = await self._client.find(WHOLE_VIRTUAL_MACHINES, name, namespace)
         names = claims_of(machine.partly) if machine is not None else ()
         contexts = {claim: await self._context(namespace, claim) for claim in names}
         plan = planning.plan_of(backup, machine, self._machines.instance(namespace, name), contexts)
@@ -154,7 +154,7 @@ class BackupController:
             amounts = planning.replanned(before, plan.volume_backups) or before
             return await self._fail(backup, cutting.refusal(amounts, str(error), before=before))
         self._recorder.record(
-            BACKUPS, backup, PLANNED_EVENT, note=f"{len(plan.volume_backups)} volumes are to be cut together."
+            VM_BACKUPS, backup, PLANNED_EVENT, note=f"{len(plan.volume_backups)} volumes are to be cut together."
         )
         try:
             return await self._write(backup, plan)
@@ -211,7 +211,7 @@ class BackupController:
         member = self._as_member(backup, volume, found)
         if member.mine if found is not None else not settled:
             return member
-        return self._as_member(backup, volume, await self._client.find(SNAPSHOTS, key.name, key.namespace))
+        return self._as_member(backup, volume, await self._client.find(VOLUME_SNAPSHOTS, key.name, key.namespace))
 
     def _as_member(self, backup: VirtualMachineBackup, volume: VolumeBackup, snapshot: VolumeSnapshot | None) -> Member:
         record = self._records.get(Key("", GA.record_name(GA.read_snapshot(snapshot)))) if snapshot is not None else None
@@ -225,7 +225,7 @@ class BackupController:
         """Why a member may not be."""
         wanted = msgspec.convert(new_member(backup, volume), VolumeSnapshot)
         try:
-            await self._client.create(SNAPSHOTS, wanted)
+            await self._client.create(VOLUME_SNAPSHOTS, wanted)
         except AlreadyExists:
             return None  # ours, and not in the cache yet; or another's, which the next look tells
         except (Forbidden, Invalid) as error:
@@ -242,7 +242,7 @@ class BackupController:
         if wanted == stamp and backup.metadata.annotations.get(PLAN) == plan:
             return backup
         also = {PLAN: plan, **({ESTIMATED_BY: by} if by else {})}
-        return await restamp(self._client, BACKUPS, backup.metadata, wanted, also=also)
+        return await restamp(self._client, VM_BACKUPS, backup.metadata, wanted, also=also)
 
     def _claims_of(self, backup: VirtualMachineBackup, name: str) -> Iterable[str]:
         found: VirtualMachine | None = self._machines.machine(backup.metadata.namespace, name)
@@ -250,7 +250,7 @@ class BackupController:
 
     async def _release(self, backup: VirtualMachineBackup, release: cutting.Release) -> None:
         """All at once, so that they are cut as close together as can be."""
-        self._recorder.record(BACKUPS, backup, CUT_EVENT, note="All volumes are ready and paid for; they are cut now.")
+        self._recorder.record(VM_BACKUPS, backup, CUT_EVENT, note="All volumes are ready and paid for; they are cut now.")
         told = (self._tell(member, release.word(member)) for member in release.members)
         await asyncio.gather(*told)
 
@@ -260,34 +260,38 @@ class BackupController:
         meta = member.snapshot.metadata
         merge = {"metadata": {"annotations": {CUT: word}}}
         with contextlib.suppress(NotFound, Conflict):  # gone, or another one of the name: the next look says so
-            await self._client.patch(SNAPSHOTS, meta.name, meta.namespace, merge=merge, uid=meta.uid)
+            await self._client.patch(VOLUME_SNAPSHOTS, meta.name, meta.namespace, merge=merge, uid=meta.uid)
 
     async def _fail(self, backup: VirtualMachineBackup, problem: Problem) -> VirtualMachineBackup:
         backup = await self._write(backup, rules.failed(backup, problem, self._clock.now()))
-        self._recorder.record(BACKUPS, backup, FAILED_EVENT, note=f"{problem.reason}: {problem.message}")
+        self._recorder.record(VM_BACKUPS, backup, FAILED_EVENT, note=f"{problem.reason}: {problem.message}")
         return backup
 
     async def _delete(self, backup: VirtualMachineBackup, members: Iterable[Member]) -> list[VolumeSnapshot]:
         """Deletes those that are there, and says which still are."""
         left = []
         for member in members:
-            found = await self._client.find(SNAPSHOTS, member.volume.name, backup.metadata.namespace)
+            found = await self._client.find(VOLUME_SNAPSHOTS, member.volume.name, backup.metadata.namespace)
             if found is None or not is_owned_by(found.metadata, backup.metadata.uid):
                 continue
             left.append(found)
             if not is_deleting(found.metadata):
                 with contextlib.suppress(NotFound, Conflict):
-                    await self._client.delete(SNAPSHOTS, found.metadata.name, found.metadata.namespace, uid=found.metadata.uid)
+                    await self._client.delete(
+                        VOLUME_SNAPSHOTS, found.metadata.name, found.metadata.namespace, uid=found.metadata.uid
+                    )
         return left
 
     async def _write(self, backup: VirtualMachineBackup, status: BackupStatus) -> VirtualMachineBackup:
-        written = await patch_status(self._client, BACKUPS, backup, old=backup.status, new=status)
+        written = await patch_status(self._client, VM_BACKUPS, backup, old=backup.status, new=status)
         if written is None:
             return backup
         if status.ready_to_use is True and backup.status.ready_to_use is not True:
-            self._recorder.record(BACKUPS, written, READY_EVENT, note=f"{len(status.volume_backups)} volumes can be restored.")
+            self._recorder.record(
+                VM_BACKUPS, written, READY_EVENT, note=f"{len(status.volume_backups)} volumes can be restored."
+            )
         elif backup.status.ready_to_use is True and status.error:
-            self._recorder.record(BACKUPS, written, BROKEN_EVENT, note=status.error.message)
+            self._recorder.record(VM_BACKUPS, written, BROKEN_EVENT, note=status.error.message)
         return written
 
     # --- going ---
@@ -303,5 +307,5 @@ class BackupController:
             return Requeue(RETRY_SECONDS)
         if held := seconds_held(meta, self._clock.now()):
             return Requeue(held)  # who pays instead, or that nobody need, is written on it: that wakes us
-        await let_go(self._client, BACKUPS, backup, BACKUP_FINALIZER)
+        await let_go(self._client, VM_BACKUPS, backup, BACKUP_FINALIZER)
         return None

@@ -17,10 +17,10 @@ from ullage.ledger.charging.methods import weakest
 from ullage.ledger.charging.stamps import Stamp
 from ullage.quantity import Format, Quantity
 from ullage.snapshots.api.ga.translation import GA
-from ullage.snapshots.api.ga.types import SNAPSHOTS, VolumeSnapshot
+from ullage.snapshots.api.ga.types import VOLUME_SNAPSHOTS, VolumeSnapshot
 from ullage.snapshots.gate import Estimate, Gate
 from ullage.snapshots.model import CUT, GO, HOLD, LOST, NO_ROOM, PASSING, Problem
-from ullage.vms.api.backups import BACKUPS, VirtualMachineBackup, VolumeBackup
+from ullage.vms.api.backups import VM_BACKUPS, VirtualMachineBackup, VolumeBackup
 
 # Problems that a backup waits for, since they may pass by themselves. All others are final: it does not wait for somebody to
 # edit a class.
@@ -111,10 +111,10 @@ def member_name(backup: str, claim: str) -> str:
 
 def new_member(backup: VirtualMachineBackup, volume: VolumeBackup) -> Json:
     """Held: nothing is cut until all of them are ready."""
-    owner = owner_reference(BACKUPS, backup.metadata, controller=True)
+    owner = owner_reference(VM_BACKUPS, backup.metadata, controller=True)
     return {
-        "apiVersion": SNAPSHOTS.api_version,
-        "kind": SNAPSHOTS.kind,
+        "apiVersion": VOLUME_SNAPSHOTS.api_version,
+        "kind": VOLUME_SNAPSHOTS.kind,
         "metadata": {
             "name": volume.name,
             "namespace": backup.metadata.namespace,

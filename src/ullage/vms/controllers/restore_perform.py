@@ -27,14 +27,21 @@ from ullage.kube.events.reason import Reason
 from ullage.kube.events.recorder import EventRecorder
 from ullage.kube.metrics import Metrics as KubeMetrics
 from ullage.kube.objects import Json, controller_of, is_deleting, is_owned_by
-from ullage.snapshots.api.ga.types import SNAPSHOTS
+from ullage.snapshots.api.ga.types import VOLUME_SNAPSHOTS
 from ullage.snapshots.lookup import VolumeLookup
 from ullage.snapshots.model import Problem
 from ullage.snapshots.source_volume import source_volume_of
 from ullage.times import read_time
-from ullage.vms.api.backups import BACKUPS, VirtualMachineBackup
-from ullage.vms.api.machines import INSTANCES, MACHINES, WHOLE_MACHINES, VirtualMachine, VirtualMachineInstance, WholeMachine
-from ullage.vms.api.restores import RESTORES, RestoreStatus, VirtualMachineRestore, VolumeRestore
+from ullage.vms.api.backups import VM_BACKUPS, VirtualMachineBackup
+from ullage.vms.api.machines import (
+    INSTANCES,
+    VIRTUAL_MACHINES,
+    WHOLE_VIRTUAL_MACHINES,
+    VirtualMachine,
+    VirtualMachineInstance,
+    WholeMachine,
+)
+from ullage.vms.api.restores import VM_RESTORES, RestoreStatus, VirtualMachineRestore, VolumeRestore
 from ullage.vms.claims import claims_of
 from ullage.vms.controllers import restore_perform_rules as machine_spec
 from ullage.vms.controllers import restore_perform_rules as new_claim
@@ -84,7 +91,7 @@ class RestoreController:
         sources: list[Source[Any, Key]] = [
             own(self._restores),
             Source(self._restores, lambda one: self._unfinished(Key(one.metadata.namespace, one.spec.target.name))),
-            owned(self._volumes.claims, by=RESTORES),
+            owned(self._volumes.claims, by=VM_RESTORES),
             Source(self._machines.machines, lambda one: self._unfinished(key_of(one))),
             Source(self._machines.instances, lambda one: self._unfinished(key_of(one))),
         ]
@@ -103,7 +110,7 @@ class RestoreController:
             return await self._undo(restore)
         if restore.status.complete is True:
             return await self._let_go(restore)
-        restore = await hold(self._client, RESTORES, restore, RESTORE_FINALIZER)
+        restore = await hold(self._client, VM_RESTORES, restore, RESTORE_FINALIZER)
         waits = self._turn(restore)
         if waits is not None:
             return await self._wait(restore, waits)
@@ -122,10 +129,10 @@ class RestoreController:
 
     async def _perform(self, restore: VirtualMachineRestore) -> Requeue | None:
         namespace = restore.metadata.namespace
-        machine = await self._client.find(WHOLE_MACHINES, restore.spec.target.name, namespace)
+        machine = await self._client.find(WHOLE_VIRTUAL_MACHINES, restore.spec.target.name, namespace)
         if machine is not None and machine_spec.is_switched(machine, restore):
             return await self._finish(restore, machine)
-        backup = await self._client.find(BACKUPS, restore.spec.virtual_machine_backup_name, namespace)
+        backup = await self._client.find(VM_BACKUPS, restore.spec.virtual_machine_backup_name, namespace)
         if restore.status.target_uid is UNSET:
             restore = await self._plan(restore, backup, machine)
         filled = {name: await self._fill(restore, volume) for name, volume in rules.volumes_by_claim(restore.status).items()}
@@ -153,7 +160,7 @@ class RestoreController:
             restores=tuple(new_claim.planned(restore, one) for one in volumes),
             target_uid=machine.metadata.uid if machine is not None else "",
         )
-        self._recorder.record(RESTORES, restore, STARTED_EVENT, note=f"{len(volumes)} volumes are to be restored.")
+        self._recorder.record(VM_RESTORES, restore, STARTED_EVENT, note=f"{len(volumes)} volumes are to be restored.")
         return await self._write(restore, rules.progress(replace(restore, status=status), {}, self._clock.now()))
 
     async def _instance(self, restore: VirtualMachineRestore) -> VirtualMachineInstance | None:
@@ -168,7 +175,7 @@ class RestoreController:
         if new_claim.is_filled(claim, storage_class):
             return True
         name = volume.volume_backup_name
-        if await self._client.find(SNAPSHOTS, name, restore.metadata.namespace) is None:
+        if await self._client.find(VOLUME_SNAPSHOTS, name, restore.metadata.namespace) is None:
             raise RestoreFailed("SnapshotMissing", f"volume {volume.volume_name}: VolumeSnapshot {name} is gone")
         return False
 
@@ -219,13 +226,13 @@ class RestoreController:
     async def _create(self, restore: VirtualMachineRestore, machine: WholeMachine) -> WholeMachine:
         """Its room may be gone although the restore was admitted: a limit was lowered. Its data is there, and it is made."""
         try:
-            return await self._client.create(WHOLE_MACHINES, machine)
+            return await self._client.create(WHOLE_VIRTUAL_MACHINES, machine)
         except Forbidden as error:
             why = rules.want_of_room(error.message) if machine_spec.runs(machine) else ""
             if not why:
                 raise
-            made = await self._client.create(WHOLE_MACHINES, machine_spec.halted(machine, why))
-            self._recorder.record(MACHINES, made, NO_ROOM_EVENT, note=f"Made with run strategy Halted: {why}")
+            made = await self._client.create(WHOLE_VIRTUAL_MACHINES, machine_spec.halted(machine, why))
+            self._recorder.record(VIRTUAL_MACHINES, made, NO_ROOM_EVENT, note=f"Made with run strategy Halted: {why}")
             return made
 
     async def _bring_back(self, restore: VirtualMachineRestore, machine: WholeMachine, change: Json) -> Requeue | None:
@@ -237,7 +244,7 @@ class RestoreController:
         if restore.spec.deletion_policy == "delete":
             await self._write(restore, self._with_deleted(restore, machine.partly))
         try:
-            await patch_seen(self._client, WHOLE_MACHINES, machine, change)
+            await patch_seen(self._client, WHOLE_VIRTUAL_MACHINES, machine, change)
         except (Forbidden, Invalid) as error:
             raise RestoreFailed("TargetRefused", f"VM {where}: {error.message}") from error
         return Requeue(SOON)
@@ -250,7 +257,7 @@ class RestoreController:
         if kept or shared:
             names = ", ".join(sorted({*kept, *shared}))
             note = f"Claims that have snapshots inside, belong to a DataVolume, or are used by other VMs are kept: {names}."
-            self._recorder.record(RESTORES, restore, KEPT_EVENT, note=note)
+            self._recorder.record(VM_RESTORES, restore, KEPT_EVENT, note=note)
         new = rules.claims_by_volume(restore.status).values()
         return replace(restore.status, deleted_volumes=rules.deletable(before, now=new, shared=shared, kept=kept))
 
@@ -270,7 +277,7 @@ class RestoreController:
             await self._delete_old(restore, name)
         restore = await self._write(restore, rules.completed(restore, machine, self._clock.now()))
         note = f"VM {machine.metadata.name} has the volumes of backup {restore.spec.virtual_machine_backup_name}."
-        self._recorder.record(RESTORES, restore, COMPLETE_EVENT, note=note)
+        self._recorder.record(VM_RESTORES, restore, COMPLETE_EVENT, note=note)
         return await self._let_go(restore)
 
     async def _give_away(self, restore: VirtualMachineRestore, name: str) -> None:
@@ -304,7 +311,7 @@ class RestoreController:
         if RESTORE_FINALIZER not in restore.metadata.finalizers:
             return None
         namespace = restore.metadata.namespace
-        machine = await self._client.find(WHOLE_MACHINES, restore.spec.target.name, namespace)
+        machine = await self._client.find(WHOLE_VIRTUAL_MACHINES, restore.spec.target.name, namespace)
         switched = machine is not None and machine_spec.is_switched(machine, restore)
         for name in rules.volumes_by_claim(restore.status):
             await (self._give_away(restore, name) if switched else self._delete_new(restore, name))
@@ -317,7 +324,7 @@ class RestoreController:
                 await self._client.delete(CLAIMS, name, restore.metadata.namespace, uid=claim.metadata.uid)
 
     async def _let_go(self, restore: VirtualMachineRestore) -> Requeue | None:
-        await let_go(self._client, RESTORES, restore, RESTORE_FINALIZER)
+        await let_go(self._client, VM_RESTORES, restore, RESTORE_FINALIZER)
         return None
 
     # --- writing ---
@@ -328,11 +335,11 @@ class RestoreController:
 
     async def _fail(self, restore: VirtualMachineRestore, problem: Problem) -> Requeue | None:
         """What was made goes once that is written down."""
-        live = await self._client.find(RESTORES, restore.metadata.name, restore.metadata.namespace)
+        live = await self._client.find(VM_RESTORES, restore.metadata.name, restore.metadata.namespace)
         if live is not None and live.metadata.uid == restore.metadata.uid:
             await self._write(live, rules.failed(live, problem, self._clock.now()))
-            self._recorder.record(RESTORES, restore, FAILED_EVENT, note=f"{problem.reason}: {problem.message}")
+            self._recorder.record(VM_RESTORES, restore, FAILED_EVENT, note=f"{problem.reason}: {problem.message}")
         return None
 
     async def _write(self, restore: VirtualMachineRestore, status: RestoreStatus) -> VirtualMachineRestore:
-        return await patch_status(self._client, RESTORES, restore, old=restore.status, new=status) or restore
+        return await patch_status(self._client, VM_RESTORES, restore, old=restore.status, new=status) or restore

@@ -22,13 +22,13 @@ from ullage.kube.kinds import Meta
 from ullage.kube.objects import Json, merge_patch, name_for, owner_reference, set_condition
 from ullage.names import LABEL_LIMIT
 from ullage.quantity import Format, Quantity, QuantityError
-from ullage.snapshots.api.ga.types import SNAPSHOTS
+from ullage.snapshots.api.ga.types import VOLUME_SNAPSHOTS
 from ullage.snapshots.model import Problem
 from ullage.times import timestamp
 from ullage.vms.api.backups import VolumeBackup
 from ullage.vms.api.common import KeptMeta, KeptObject
 from ullage.vms.api.machines import WholeMachine
-from ullage.vms.api.restores import RESTORES, RestoreStatus, VirtualMachineRestore, VolumeRestore
+from ullage.vms.api.restores import VM_RESTORES, RestoreStatus, VirtualMachineRestore, VolumeRestore
 from ullage.vms.lifecycle import ALWAYS, HALTED, run_strategy
 from ullage.vms.model import (
     COMPLETE,
@@ -156,7 +156,7 @@ def claim_name(restore: VirtualMachineRestore, volume: str) -> str:
 def planned(restore: VirtualMachineRestore, volume: VolumeBackup) -> VolumeRestore:
     kept = volume.persistent_volume_claim
     spec = {key: value for key, value in kept.spec.items() if key not in _OF_OLD_VOLUME and value is not None}
-    source = {"apiGroup": SNAPSHOTS.group, "kind": SNAPSHOTS.kind, "name": volume.name}
+    source = {"apiGroup": VOLUME_SNAPSHOTS.group, "kind": VOLUME_SNAPSHOTS.kind, "name": volume.name}
     meta = KeptMeta(
         name=claim_name(restore, volume.volume_name),
         namespace=restore.metadata.namespace,
@@ -184,7 +184,7 @@ def _size(spec: Mapping[str, Any], volume: int) -> str:
 
 def new_claim(restore: VirtualMachineRestore, volume: VolumeRestore) -> Json:
     """It belongs to the restore until the VM has it: a restore that is deleted half-way leaves nothing behind."""
-    claim, owner = volume.persistent_volume_claim, owner_reference(RESTORES, restore.metadata, controller=True)
+    claim, owner = volume.persistent_volume_claim, owner_reference(VM_RESTORES, restore.metadata, controller=True)
     return {
         "apiVersion": CLAIMS.api_version,
         "kind": CLAIMS.kind,

@@ -9,7 +9,7 @@ from tests.unit.cli.project_cluster import ProjectCluster, answering, busy_maste
 from tests.unit.cli.watching import Watcher
 from ullage.cli.projects.command import app
 from ullage.projects.api.kkp import PROJECTS
-from ullage.projects.api.quotas import QUOTAS
+from ullage.projects.api.quotas import PROJECT_QUOTAS
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def test_it_is_shown_again_when_it_reads_otherwise(
     master: ProjectCluster, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def uses(cpu: str) -> None:
-        master.objects[QUOTAS.name, "", "project-abc"]["status"]["globalUsage"]["cpu"] = cpu
+        master.objects[PROJECT_QUOTAS.name, "", "project-abc"]["status"]["globalUsage"]["cpu"] = cpu
 
     def comes() -> None:
         master.project("new", "Another")

@@ -16,7 +16,7 @@ from ullage.cli.quota.command import app
 from ullage.cli.quota.targets import names
 from ullage.kube.backoff import Backoff
 from ullage.projects.api.kkp import PROJECTS, SETTINGS
-from ullage.projects.api.quotas import QUOTAS
+from ullage.projects.api.quotas import PROJECT_QUOTAS
 from ullage.projects.names import FINALIZER, MAX_CLUSTERS
 
 OWN = {"subject-name": "abc", "subject-kind": "project"}
@@ -100,7 +100,7 @@ def test_a_value_that_cannot_be_read_is_taken_away_too(cluster: ProjectCluster) 
 
 def test_no_limit_needs_no_quota(cluster: ProjectCluster) -> None:
     assert called("set", "project/abc", "--cpu", "none").stdout.splitlines()[0] == "cpu of project abc is without a limit"
-    assert (QUOTAS.name, "", "project-abc") not in cluster.objects
+    assert (PROJECT_QUOTAS.name, "", "project-abc") not in cluster.objects
 
 
 @pytest.mark.parametrize(
@@ -132,13 +132,13 @@ def test_a_dry_run_says_what_would_be_and_changes_nothing(cluster: ProjectCluste
 
 def test_a_dry_run_makes_nothing(cluster: ProjectCluster) -> None:
     assert "would be limited to 5 cores" in called("set", "project/abc", "--cpu", "5", "--dry-run").stdout
-    assert ("dry create", QUOTAS.name, "project-abc") in cluster.asked
+    assert ("dry create", PROJECT_QUOTAS.name, "project-abc") in cluster.asked
 
 
 def test_a_quota_of_another_name_is_the_one_of_its_subject(cluster: ProjectCluster) -> None:
     cluster.quota("abc", FIFTY, name="made-by-hand")
     called("set", "project/abc", "--cpu", "7")
-    assert cluster.objects[QUOTAS.name, "", "made-by-hand"]["spec"]["quota"]["cpu"] == "7"
+    assert cluster.objects[PROJECT_QUOTAS.name, "", "made-by-hand"]["spec"]["quota"]["cpu"] == "7"
 
 
 def test_where_there_is_no_such_project_that_is_said(cluster: ProjectCluster) -> None:
@@ -172,7 +172,7 @@ def test_a_quota_that_goes_meanwhile_is_made_anew(cluster: ProjectCluster) -> No
     def delete() -> None:
         if any(verb == "patch" for verb, *_ in cluster.asked) or not cluster.asked:
             return
-        cluster.objects.pop((QUOTAS.name, "", "project-abc"), None)
+        cluster.objects.pop((PROJECT_QUOTAS.name, "", "project-abc"), None)
 
     cluster.before = delete  # before the patch
     called("set", "project/abc", "--cpu", "7")
@@ -182,7 +182,7 @@ def test_a_quota_that_goes_meanwhile_is_made_anew(cluster: ProjectCluster) -> No
 def test_a_quota_that_is_being_deleted_is_not_set(cluster: ProjectCluster) -> None:
     cluster.quota("abc", FIFTY, meta={"deletionTimestamp": "2026-05-01T11:00:00Z", "finalizers": [FINALIZER]})
     assert refused("set", "project/abc", "--cpu", "7").startswith(
-        f"{QUOTAS.name} project-abc is being deleted: it goes when no seed has a copy of it; set it again then."
+        f"{PROJECT_QUOTAS.name} project-abc is being deleted: it goes when no seed has a copy of it; set it again then."
     )
 
 
@@ -235,9 +235,9 @@ def test_what_cannot_be_set_names_the_option(cluster: ProjectCluster, arguments:
 
 @pytest.mark.parametrize("verb", [["set", "--cpu", "1"], ["get"], ["delete"]], ids=["set", "get", "delete"])
 def test_where_the_kind_is_not_served_that_is_said(monkeypatch: pytest.MonkeyPatch, verb: list[str]) -> None:
-    answering(ProjectCluster(QUOTAS), monkeypatch)
+    answering(ProjectCluster(PROJECT_QUOTAS), monkeypatch)
     assert refused(verb[0], "project/abc", *verb[1:]) == (
-        f"this cluster does not serve {QUOTAS.name}: it is neither a master nor a seed that has project quotas"
+        f"this cluster does not serve {PROJECT_QUOTAS.name}: it is neither a master nor a seed that has project quotas"
     )
 
 
@@ -416,7 +416,7 @@ async def test_one_that_went_meanwhile_is_no_error(cluster: ProjectCluster, monk
     cluster.quota("abc", FIFTY)
 
     async def delete(*_: Any, **given: Any) -> None:
-        raise gone(QUOTAS, "project-abc")
+        raise gone(PROJECT_QUOTAS, "project-abc")
 
     monkeypatch.setattr(cluster, "delete", delete)
     found = await project_setting.delete_quota(cluster.session().client, "abc", dry_run=False)

@@ -16,7 +16,7 @@ from ullage.errors import BadInput
 from ullage.kube.builtin.core import NAMESPACES
 from ullage.space.api import ALLOW_ZERO, NAME, ResourceQuota
 from ullage.space.limit_setting import Limited
-from ullage.vms.api.machines import MACHINES
+from ullage.vms.api.machines import VIRTUAL_MACHINES
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def cluster() -> SpaceCluster:
     made = SpaceCluster()
     for namespace in ("shop", "lab"):
         made.put(NAMESPACES, {"metadata": {"name": namespace}})
-        made.put(MACHINES, {"metadata": {"name": "db"}}, namespace=namespace)
+        made.put(VIRTUAL_MACHINES, {"metadata": {"name": "db"}}, namespace=namespace)
     return made
 
 
@@ -106,6 +106,6 @@ async def test_who_may_read_his_own_namespace_alone_is_offered_that(cluster: Spa
 
 
 async def test_without_kubevirt_there_are_namespaces() -> None:
-    cluster = SpaceCluster(MACHINES)
+    cluster = SpaceCluster(VIRTUAL_MACHINES)
     cluster.put(NAMESPACES, {"metadata": {"name": "shop"}})
     assert await targets.known(cluster.session()) == ["ns/shop"]

@@ -13,14 +13,14 @@ from tests.unit.cli.space_cluster import GIB, SpaceCluster
 from tests.unit.cli.watching import Watcher
 from ullage.cli.quota.command import app
 from ullage.kube.errors import Forbidden, NotFound
-from ullage.projects.api.quotas import QUOTAS as PROJECT_QUOTAS
-from ullage.space.api import NAME, QUOTAS
+from ullage.projects.api.quotas import PROJECT_QUOTAS
+from ullage.space.api import HARVESTER_QUOTAS, NAME
 
 
 def limited(cluster: SpaceCluster, namespace: str, *labels: str, limit: int | None = None, used: int = 0, **vms: int) -> None:
     usage = {"namespaceTotalSnapshotSizeUsage": used * GIB}
     cluster.quota(namespace=namespace, limit=limit, usage=usage, **vms)
-    cluster.objects[QUOTAS.name, namespace, NAME]["metadata"]["labels"] = dict(one.split("=") for one in labels)
+    cluster.objects[HARVESTER_QUOTAS.name, namespace, NAME]["metadata"]["labels"] = dict(one.split("=") for one in labels)
 
 
 @pytest.fixture
@@ -99,7 +99,7 @@ def test_a_watch_shows_each_limit_that_changes_and_no_other(cluster: SpaceCluste
             lambda: limited(cluster, "shop", limit=10, used=4, db=3),
             lambda: limited(cluster, "shop", limit=10, used=4, db=3, web=5),
             lambda: limited(cluster, "shop", limit=10, used=4, web=5),
-            lambda: cluster.objects.pop((QUOTAS.name, "lab", NAME)),
+            lambda: cluster.objects.pop((HARVESTER_QUOTAS.name, "lab", NAME)),
         ],
     )
     assert [one.splitlines() for one in told] == [
@@ -140,7 +140,7 @@ def test_a_watch_of_one_shows_it_also_while_it_has_no_limit(cluster: SpaceCluste
         "-w",
         steps=[
             lambda: limited(cluster, "shop", limit=10, web=7),
-            lambda: cluster.objects.pop((QUOTAS.name, "shop", NAME)),
+            lambda: cluster.objects.pop((HARVESTER_QUOTAS.name, "shop", NAME)),
         ],
     )
     assert [one.splitlines()[-1].split() for one in told] == [
@@ -148,7 +148,7 @@ def test_a_watch_of_one_shows_it_also_while_it_has_no_limit(cluster: SpaceCluste
         ["shop", "vm/web", "7Gi", "-", "-"],
         ["shop", "vm/web", "none", "-", "-"],
     ]
-    assert watcher.server.followed == [(QUOTAS.name, "shop", f"metadata.name={NAME}")]
+    assert watcher.server.followed == [(HARVESTER_QUOTAS.name, "shop", f"metadata.name={NAME}")]
 
 
 def test_for_programs_a_watch_gives_each_limit_by_itself(cluster: SpaceCluster, watcher: Watcher) -> None:
@@ -167,11 +167,11 @@ def test_where_the_kind_is_not_served_nobody_waits_for_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(NotFound):
-        Watcher(SpaceCluster(QUOTAS), monkeypatch, capsys).called(app, "list", "-w", steps=[])
+        Watcher(SpaceCluster(HARVESTER_QUOTAS), monkeypatch, capsys).called(app, "list", "-w", steps=[])
 
 
 def test_who_may_not_read_quotas_is_told_so_and_does_not_wait(cluster: SpaceCluster, watcher: Watcher) -> None:
-    cluster.hidden.add(QUOTAS.name)
+    cluster.hidden.add(HARVESTER_QUOTAS.name)
     with pytest.raises(Forbidden):
         watcher.called(app, "list", "-w", steps=[])
 

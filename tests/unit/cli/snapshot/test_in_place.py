@@ -13,7 +13,7 @@ from ullage.cli.common.waiting import Failed, ProgressOutput, TimedOut
 from ullage.cli.snapshot import in_place
 from ullage.cli.snapshot.command import app
 from ullage.kube.builtin.core import PODS
-from ullage.policies.restores.api import RESTORES
+from ullage.policies.restores.api import SNAPSHOT_RESTORES
 
 
 def restored(
@@ -26,7 +26,7 @@ def restored(
     **status: Any,
 ) -> None:
     spec = {"claimName": claim, "source": {"name": "nightly", "apiGroup": dialect.snapshots.group}}
-    cluster.put(RESTORES, {"metadata": {"name": name, "creationTimestamp": created}, "spec": spec, "status": status})
+    cluster.put(SNAPSHOT_RESTORES, {"metadata": {"name": name, "creationTimestamp": created}, "spec": spec, "status": status})
 
 
 def undoable(*, holds: bool, message: str = "") -> dict[str, Any]:
@@ -46,7 +46,7 @@ async def test_a_restore_of_the_snapshots_own_claim_is_made(dialect: Any, capsys
     cluster.snapshot("nightly", "data", dialect=dialect)
     given = in_place.InPlaceOptions(undo_window="2h")
     await in_place.carry_out(cluster.session(), "nightly", given, confirm=asked.append, dry_run=False, timeout=None)
-    made = cluster.objects[RESTORES.name, "shop", "nightly"]["spec"]
+    made = cluster.objects[SNAPSHOT_RESTORES.name, "shop", "nightly"]["spec"]
     assert (made["claimName"], made["undoWindow"], made["source"]["name"]) == ("data", "2h", "nightly")
     assert made["source"].get("apiGroup", "snapshot.storage.k8s.io") == dialect.snapshots.group
     assert asked == [
@@ -93,7 +93,7 @@ async def test_a_second_restore_of_a_snapshot_has_a_number() -> None:
     for _ in range(2):
         given = in_place.InPlaceOptions()
         await in_place.carry_out(cluster.session(), "nightly", given, confirm=lambda _: None, dry_run=False, timeout=None)
-    assert (RESTORES.name, "shop", "nightly-2") in cluster.objects
+    assert (SNAPSHOT_RESTORES.name, "shop", "nightly-2") in cluster.objects
 
 
 async def test_the_latest_restore_that_can_be_undone_is() -> None:
@@ -180,7 +180,7 @@ async def test_a_restore_that_failed_ends_the_wait_with_its_reason(capsys: pytes
     cluster = Cluster()
     said = {"type": "Complete", "status": "False", "reason": "ClaimInUse", "message": "claim data is used by pod db-0"}
     restored(cluster, phase="Failed", conditions=[said])
-    found = (await cluster.list(RESTORES, "shop")).items[0]
+    found = (await cluster.list(SNAPSHOT_RESTORES, "shop")).items[0]
     waiter = in_place.InPlaceWaiter(cluster.session().client, found, goal="Complete", output=ProgressOutput())
     with pytest.raises(Failed, match="claim data is as it was: ClaimInUse: claim data is used by pod db-0"):
         await waiter.run(5.0)
@@ -190,7 +190,7 @@ async def test_a_restore_that_failed_ends_the_wait_with_its_reason(capsys: pytes
 async def test_the_end_of_the_wait_says_until_when_it_can_be_undone(capsys: pytest.CaptureFixture[str]) -> None:
     cluster = Cluster()
     restored(cluster, phase="Complete", undoUntil="2026-05-02T11:52:00Z")
-    found = (await cluster.list(RESTORES, "shop")).items[0]
+    found = (await cluster.list(SNAPSHOT_RESTORES, "shop")).items[0]
     await in_place.InPlaceWaiter(cluster.session().client, found, goal="Complete").run(5.0)
     assert "it can be undone until 2026-05-02T11:52:00Z" in capsys.readouterr().out
 

@@ -23,7 +23,7 @@ from ullage.ledger.api import LEDGERS, NAMESPACE, Count, Ledger, LedgerSpec, Led
 from ullage.ledger.book import Charge, book
 from ullage.ledger.codec import book_of, status_of
 from ullage.ledger.packing.sums import Sums, encode
-from ullage.vms.api.machines import INSTANCES, MACHINES
+from ullage.vms.api.machines import INSTANCES, VIRTUAL_MACHINES
 from ullage.vms.api.migrations import MIGRATIONS
 
 Accounts = Mapping[str, Mapping[str, str]]
@@ -43,7 +43,7 @@ class VmCluster(SpaceCluster):
         *,
         reserved: Accounts | None = None,
         name: str = "shop",
-        kind: str = MACHINES.name,
+        kind: str = VIRTUAL_MACHINES.name,
     ) -> None:
         """A ledger. What is used is of one kind."""
         plain = Ledger(
@@ -72,7 +72,7 @@ class VmCluster(SpaceCluster):
         limits = {"resources": {"limits": {"cpu": "1", "memory": "1Gi"}}, "memory": {"guest": "924Mi"}}
         spec = {"runStrategy": strategy, "template": {"spec": {"domain": {} if typed else limits}}}
         meta = {"name": name, "annotations": stamp, **({"uid": uid} if uid else {})}
-        self.put(MACHINES, {"metadata": meta, "spec": spec, "status": {"printableStatus": status}})
+        self.put(VIRTUAL_MACHINES, {"metadata": meta, "spec": spec, "status": {"printableStatus": status}})
 
     def instance(self, name: str, *, owner: str = "", cpus: int = 1, phase: str = "Running") -> None:
         """`owner`: the uid of the VM that controls it; empty: none does."""
@@ -199,7 +199,7 @@ async def test_of_all_namespaces_the_shares(cluster: VmCluster) -> None:
         "lab         VMs, pods   cpu        0        0          0         0        -",
         "shop        VMs, pods   cpu        1 core   0          2 cores   1 core   50",
     ]
-    assert not [what for what in cluster.asked if what[1] == MACHINES.name], "5,000 VMs are not read for that"
+    assert not [what for what in cluster.asked if what[1] == VIRTUAL_MACHINES.name], "5,000 VMs are not read for that"
 
 
 async def test_who_may_not_read_ledgers_is_told_what_stands_on_the_vms(cluster: VmCluster) -> None:
@@ -220,10 +220,10 @@ async def test_who_may_not_read_ledgers_is_told_what_stands_on_the_vms(cluster: 
 
 async def test_who_may_not_read_vms_is_told_the_shares(cluster: VmCluster) -> None:
     cluster.compute({"compute/vms": {"cpu": "1"}}, limits={"compute/vms": {"cpu": "2"}})
-    cluster.hidden |= {MACHINES.name, MIGRATIONS.name, NAMESPACES.name}
+    cluster.hidden |= {VIRTUAL_MACHINES.name, MIGRATIONS.name, NAMESPACES.name}
     found = await read_usage(cluster.session(), "namespace", everywhere=False)
     assert said(found)[1:] == ["shop        VMs, pods   cpu        1 core   0          2 cores   1 core   50"]
-    assert found.notes == [f"{kind.name} may not be read: they are not told of" for kind in (MACHINES, MIGRATIONS)]
+    assert found.notes == [f"{kind.name} may not be read: they are not told of" for kind in (VIRTUAL_MACHINES, MIGRATIONS)]
 
 
 async def test_without_shares_nothing_is_said_of_vms(cluster: VmCluster) -> None:

@@ -12,8 +12,8 @@ from tests.unit.cli import project_cluster
 from tests.unit.cli.project_cluster import STALE, ProjectCluster, answering, busy_master
 from ullage.cli.usage.command import usage
 from ullage.projects.api.kkp import CLUSTERS, PROJECTS, SEEDS
-from ullage.projects.api.quotas import QUOTAS
-from ullage.projects.api.records import RECORDS
+from ullage.projects.api.quotas import PROJECT_QUOTAS
+from ullage.projects.api.records import MACHINE_RECORDS
 
 app = typer.Typer()
 app.command()(usage)
@@ -174,7 +174,7 @@ def stale_record(seed: ProjectCluster, name: str, *, uid: str = "") -> None:
     fresh = {"type": "UsageFresh", "status": "False", "reason": "MachinesNotRead", "lastTransitionTime": STALE}
     cluster = seed.objects[CLUSTERS.name, "", name]
     meta = {"name": name, "annotations": {"ullage.io/cluster-uid": uid or cluster["metadata"]["uid"]}}
-    seed.put(RECORDS, {"metadata": meta, "status": {"conditions": [fresh]}})
+    seed.put(MACHINE_RECORDS, {"metadata": meta, "status": {"conditions": [fresh]}})
 
 
 def test_clusters_whose_figures_are_not_of_now_say_for_how_long(seed: ProjectCluster) -> None:
@@ -183,7 +183,7 @@ def test_clusters_whose_figures_are_not_of_now_say_for_how_long(seed: ProjectClu
     assert [line.split()[-1] for line in called("--group-by", "cluster").stdout.splitlines()] == ["STALE", "3h", "-", "-"]
     shown = json.loads(called("--group-by", "cluster", "project/abc", "-o", "json").stdout)
     assert [one.get("staleSince") for one in shown["items"]] == [STALE, None]
-    seed.hidden.add(RECORDS.name)
+    seed.hidden.add(MACHINE_RECORDS.name)
     assert [line.split()[-1] for line in called("--group-by", "cluster").stdout.splitlines()] == ["STALE", "-", "-", "-"]
 
 
@@ -255,7 +255,7 @@ def test_what_cannot_be_asked_names_the_option(master: ProjectCluster, arguments
     assert master.asked == []
 
 
-@pytest.mark.parametrize(("kind", "group"), [(QUOTAS, "project"), (CLUSTERS, "cluster")], ids=["quotas", "clusters"])
+@pytest.mark.parametrize(("kind", "group"), [(PROJECT_QUOTAS, "project"), (CLUSTERS, "cluster")], ids=["quotas", "clusters"])
 def test_where_a_kind_is_not_served_that_is_said(monkeypatch: pytest.MonkeyPatch, kind: object, group: str) -> None:
     answering(ProjectCluster(kind), monkeypatch)  # type: ignore[arg-type] # of two types
     assert refused("--group-by", group).startswith(f"this cluster does not serve {kind.name}: ")  # type: ignore[attr-defined]

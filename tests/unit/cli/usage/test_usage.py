@@ -12,11 +12,11 @@ from ullage.cli.common.options import OutputFormat
 from ullage.cli.usage import text
 from ullage.cli.usage.reading import Reading, read_usage
 from ullage.cli.usage.text import GroupBy, nothing
-from ullage.engines.api import SNAPSHOTS
+from ullage.engines.api import ENGINE_SNAPSHOTS
 from ullage.kube.builtin import core
 from ullage.ledger.api import LEDGERS
-from ullage.space.api import QUOTAS
-from ullage.vms.api.backups import BACKUPS
+from ullage.space.api import HARVESTER_QUOTAS
+from ullage.vms.api.backups import VM_BACKUPS
 
 NS = "snapshots/namespace"
 
@@ -83,11 +83,11 @@ async def test_who_may_not_read_ledgers_is_told_what_the_quota_says(cluster: Spa
 async def test_by_how_much_a_limit_may_be_passed_is_told_where_snapshots_are_estimates(cluster: SpaceCluster) -> None:
     cluster.quota(limit=100)
     cluster.quota(namespace="lab", limit=100)
-    body = cluster.objects[QUOTAS.name, "shop", "default-resource-quota"]
+    body = cluster.objects[HARVESTER_QUOTAS.name, "shop", "default-resource-quota"]
     body["status"] = {"shown": {"mayPassBy": "3Gi"}}
     found = await read_usage(cluster.session(), "namespace", everywhere=True)
     assert found.notes == ["shop: estimated: may pass by up to 3Gi"]
-    cluster.hidden.add(QUOTAS.name)
+    cluster.hidden.add(HARVESTER_QUOTAS.name)
     found = await read_usage(cluster.session(), "namespace", everywhere=True)
     assert found.notes == []
 
@@ -108,13 +108,13 @@ async def test_by_volume_every_snapshot_counts_with_what_it_was_booked_with() ->
     cluster.taking("elsewhere", "disk", 7, namespace="lab")
     plan = json.dumps({"data": 2 * GIB})
     spec = {"source": {"apiGroup": "kubevirt.io", "kind": "VirtualMachine", "name": "db"}}
-    cluster.put(BACKUPS, {"metadata": {"name": "nightly", "annotations": {"ullage.io/plan": plan}}, "spec": spec})
+    cluster.put(VM_BACKUPS, {"metadata": {"name": "nightly", "annotations": {"ullage.io/plan": plan}}, "spec": spec})
     charged = {"ullage.io/charged-namespace": "shop", "ullage.io/takes": '{"snapshots/namespace":{"storage":"1Gi"}}'}
     body = {"metadata": {"name": "by-hand", "annotations": charged}, "spec": {"volume": "pvc-1"}}
-    cluster.put(SNAPSHOTS, body, namespace="longhorn-system")
+    cluster.put(ENGINE_SNAPSHOTS, body, namespace="longhorn-system")
     paid = {"ullage.io/charged-namespace": "shop", "ullage.io/takes": "{}"}
     behind = {"metadata": {"name": "snapshot-uid-a", "annotations": paid}, "spec": {"volume": "pvc-1"}}
-    cluster.put(SNAPSHOTS, behind, namespace="longhorn-system")
+    cluster.put(ENGINE_SNAPSHOTS, behind, namespace="longhorn-system")
     volume = {
         "csi": {"driver": "driver.longhorn.io", "volumeHandle": "pvc-1"},
         "claimRef": {"namespace": "shop", "name": "disk"},
@@ -135,8 +135,8 @@ async def test_by_volume_every_snapshot_counts_with_what_it_was_booked_with() ->
 
 
 async def test_by_volume_what_may_not_be_read_is_told_and_what_is_not_installed_is_not() -> None:
-    cluster = SpaceCluster(BACKUPS)
-    cluster.hidden.add(SNAPSHOTS.name)
+    cluster = SpaceCluster(VM_BACKUPS)
+    cluster.hidden.add(ENGINE_SNAPSHOTS.name)
     cluster.taking("a", "disk", 3)
     found = await read_usage(cluster.session(), "volume", everywhere=False)
     assert [row.used for row in found.rows] == [3 * GIB]
@@ -160,7 +160,7 @@ async def test_where_there_is_nothing_that_is_said_of_what_was_asked_for(group: 
 @pytest.mark.parametrize("group", ["namespace", "vm", "volume"])
 async def test_where_something_may_not_be_read_nobody_says_that_there_is_nothing(group: GroupBy) -> None:
     cluster = SpaceCluster()
-    cluster.hidden |= {LEDGERS.name, SNAPSHOTS.name}
+    cluster.hidden |= {LEDGERS.name, ENGINE_SNAPSHOTS.name}
     found = await read_usage(cluster.session(), group, everywhere=False)
     assert found.notes
     assert nothing(group, complete=not found.notes) == "nothing is known besides"

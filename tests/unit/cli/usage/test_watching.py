@@ -16,7 +16,7 @@ from tests.unit.cli.space_cluster import GIB, SpaceCluster
 from tests.unit.cli.watching import Watcher
 from ullage.cli.common.session import NotInstalled
 from ullage.cli.usage.command import usage
-from ullage.engines.api import SNAPSHOTS
+from ullage.engines.api import ENGINE_SNAPSHOTS
 from ullage.headroom.shares import MAINTENANCE_QUOTA, RESOURCE_QUOTA
 from ullage.kube.builtin.core import NAMESPACES
 from ullage.kube.errors import Unavailable
@@ -24,11 +24,11 @@ from ullage.kube.kinds import Kind
 from ullage.ledger.api import LEDGERS
 from ullage.policies.counts.api import SNAPSHOT_LIMITS
 from ullage.projects.api.kkp import CLUSTERS
-from ullage.projects.api.quotas import QUOTAS as PROJECT_QUOTAS
-from ullage.projects.api.records import RECORDS
-from ullage.space.api import QUOTAS
-from ullage.vms.api.backups import BACKUPS
-from ullage.vms.api.machines import INSTANCES, MACHINES
+from ullage.projects.api.quotas import PROJECT_QUOTAS
+from ullage.projects.api.records import MACHINE_RECORDS
+from ullage.space.api import HARVESTER_QUOTAS
+from ullage.vms.api.backups import VM_BACKUPS
+from ullage.vms.api.machines import INSTANCES, VIRTUAL_MACHINES
 from ullage.vms.api.migrations import MIGRATIONS
 
 NS = "snapshots/namespace"
@@ -192,7 +192,7 @@ def test_of_one_namespace_its_vms_and_annotations_are_followed_too(cluster: Spac
         "-w",
         steps=[
             lambda: namespace(cluster, "shop")["metadata"].update(annotations=SHARES),
-            lambda: cluster.put(MACHINES, {"metadata": {"name": "db"}, "spec": {"runStrategy": "Halted"}}),
+            lambda: cluster.put(VIRTUAL_MACHINES, {"metadata": {"name": "db"}, "spec": {"runStrategy": "Halted"}}),
         ],
     )
     assert "SHARE" not in told[0]
@@ -203,7 +203,7 @@ def test_of_one_namespace_its_vms_and_annotations_are_followed_too(cluster: Spac
         [
             (LEDGERS.name, "ullage-system", "metadata.name=ns-shop"),
             (NAMESPACES.name, "", "metadata.name=shop"),
-            (MACHINES.name, "shop", ""),
+            (VIRTUAL_MACHINES.name, "shop", ""),
             (INSTANCES.name, "shop", ""),
             (MIGRATIONS.name, "shop", ""),
             (GA.snapshots.name, "shop", ""),
@@ -232,7 +232,14 @@ def test_who_may_not_read_ledgers_follows_quotas(cluster: SpaceCluster, watcher:
     assert watcher.errors[0].startswith("ullage: ledgers may not be read: ")
     assert watcher.errors[1] == "", "what was said is not said again"
     assert sorted(kind for kind, *_ in watcher.server.followed) == sorted(
-        [QUOTAS.name, SNAPSHOT_LIMITS.name, MACHINES.name, INSTANCES.name, GA.snapshots.name, PROTOTYPE.snapshots.name]
+        [
+            HARVESTER_QUOTAS.name,
+            SNAPSHOT_LIMITS.name,
+            VIRTUAL_MACHINES.name,
+            INSTANCES.name,
+            GA.snapshots.name,
+            PROTOTYPE.snapshots.name,
+        ]
     )
 
 
@@ -240,7 +247,7 @@ def test_by_volume_snapshots_are_followed(cluster: SpaceCluster, watcher: Watche
     cluster.taking("a", "disk", 3)
     told = watcher.called(app, "--group-by", "volume", "-w", steps=[lambda: cluster.taking("b", "disk", 4)])
     assert [one.splitlines()[-1].split() for one in told] == [["shop", "disk", "1", "3Gi"], ["shop", "disk", "2", "7Gi"]]
-    assert {BACKUPS.name, SNAPSHOTS.name} < {kind for kind, *_ in watcher.server.followed}
+    assert {VM_BACKUPS.name, ENGINE_SNAPSHOTS.name} < {kind for kind, *_ in watcher.server.followed}
 
 
 def test_for_programs_each_row_comes_when_it_has_changed(cluster: SpaceCluster, watcher: Watcher) -> None:
@@ -289,7 +296,16 @@ def test_where_nothing_can_be_followed_that_is_said(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     absent: tuple[Kind[Any], ...] = (
-        *(LEDGERS, QUOTAS, SNAPSHOT_LIMITS, MACHINES, INSTANCES, MIGRATIONS, GA.snapshots, PROTOTYPE.snapshots),
+        *(
+            LEDGERS,
+            HARVESTER_QUOTAS,
+            SNAPSHOT_LIMITS,
+            VIRTUAL_MACHINES,
+            INSTANCES,
+            MIGRATIONS,
+            GA.snapshots,
+            PROTOTYPE.snapshots,
+        ),
     )
     bare = SpaceCluster(*absent)
     bare.hidden.add(NAMESPACES.name)
@@ -412,4 +428,4 @@ def test_clusters_come_again_when_one_changes(
         ],
     )
     assert [[line.split()[2] for line in one.splitlines() if " one " in line] for one in told] == [["3/50"], ["7/50"], ["7/51"]]
-    assert {kind for kind, *_ in watcher.server.followed} == {PROJECT_QUOTAS.name, CLUSTERS.name, RECORDS.name}
+    assert {kind for kind, *_ in watcher.server.followed} == {PROJECT_QUOTAS.name, CLUSTERS.name, MACHINE_RECORDS.name}

@@ -14,9 +14,9 @@ from tests.unit.snapshots.api.objects import patched
 from ullage.engines.api import VOLUMES
 from ullage.kube.errors import Conflict, NotFound
 from ullage.kube.kinds import Kind
-from ullage.vms.api.backups import BACKUPS
-from ullage.vms.api.machines import INSTANCES, MACHINES
-from ullage.vms.api.restores import RESTORES
+from ullage.vms.api.backups import VM_BACKUPS
+from ullage.vms.api.machines import INSTANCES, VIRTUAL_MACHINES
+from ullage.vms.api.restores import VM_RESTORES
 
 NO_SUCH_API = "the server could not find the requested resource"
 
@@ -38,7 +38,7 @@ class VmCluster(VolumeCluster):
     def machine(self, name: str = "db", *claims: str, strategy: str = "Always", **status: Any) -> None:
         volumes = [{"name": one, "persistentVolumeClaim": {"claimName": one}} for one in claims]
         spec = {"runStrategy": strategy, "template": {"spec": {"volumes": volumes}}}
-        self.put(MACHINES, {"metadata": {"name": name, "resourceVersion": "7"}, "spec": spec, "status": status})
+        self.put(VIRTUAL_MACHINES, {"metadata": {"name": name, "resourceVersion": "7"}, "spec": spec, "status": status})
 
     def instance(self, name: str = "db", phase: str = "Running", *, uid: str = "uid-instance", **status: Any) -> None:
         meta = {"name": name, "uid": uid, "resourceVersion": "8"}
@@ -55,7 +55,7 @@ class VmCluster(VolumeCluster):
         return b""
 
     def _post(self, given: Json, *, dry: bool) -> bytes:
-        kind = next(one for one in (BACKUPS, RESTORES) if one.kind == given["kind"])
+        kind = next(one for one in (VM_BACKUPS, VM_RESTORES) if one.kind == given["kind"])
         self.refuse(given)
         self.posted.append((given, dry))
         return json.dumps(given if dry else self.put(kind, given, namespace=given["metadata"]["namespace"])).encode()

@@ -13,8 +13,8 @@ from tests.unit.cli.vm.cluster import VmCluster
 from tests.unit.cli.vm.test_command import NAMES, WHERE, at, called, refused
 from ullage.cli.vm.backups import name_at
 from ullage.kube.errors import Forbidden
-from ullage.vms.api.backups import BACKUPS
-from ullage.vms.api.restores import RESTORES
+from ullage.vms.api.backups import VM_BACKUPS
+from ullage.vms.api.restores import VM_RESTORES
 
 BACKUP = "virtualmachinebackup.harvesterhci.io"
 RESTORE = "virtualmachinerestore.harvesterhci.io"
@@ -25,7 +25,7 @@ VM = {"apiGroup": "kubevirt.io", "kind": "VirtualMachine", "name": "db"}
 def cluster(monkeypatch: pytest.MonkeyPatch) -> VmCluster:
     found = at(VmCluster(), monkeypatch)
     found.machine("db", "data")
-    found.put(BACKUPS, {"metadata": {"name": "monday"}, "spec": {"source": VM}})
+    found.put(VM_BACKUPS, {"metadata": {"name": "monday"}, "spec": {"source": VM}})
     return found
 
 
@@ -137,7 +137,7 @@ def test_what_is_not_there(cluster: VmCluster, arguments: list[str], text: str) 
 
 
 @pytest.mark.parametrize(
-    ("kind", "arguments"), [(BACKUPS, ["backup", "db"]), (RESTORES, ["restore", "monday"])], ids=["backup", "restore"]
+    ("kind", "arguments"), [(VM_BACKUPS, ["backup", "db"]), (VM_RESTORES, ["restore", "monday"])], ids=["backup", "restore"]
 )
 def test_a_cluster_without_the_kind(monkeypatch: pytest.MonkeyPatch, kind: Any, arguments: list[str]) -> None:
     at(VmCluster(kind), monkeypatch)
@@ -180,7 +180,7 @@ FAILED = [condition("Failed", "True", "NoRoom", "volume data: no\x1broom. No vol
 
 
 def test_a_backup_is_waited_for(cluster: VmCluster) -> None:
-    say(cluster, BACKUPS, "mine", WAITS, WAITS, STORES, DONE)
+    say(cluster, VM_BACKUPS, "mine", WAITS, WAITS, STORES, DONE)
     out = called("backup", "db", "--name", "mine", "--wait").stdout.splitlines()
     assert out[:3] == [
         f"{BACKUP}/mine created",
@@ -191,7 +191,14 @@ def test_a_backup_is_waited_for(cluster: VmCluster) -> None:
 
 
 def test_with_an_output_the_object_is_all_that_is_printed(cluster: VmCluster) -> None:
-    say(cluster, RESTORES, "mine", [], [condition("Ready", "True", "Restored", "VM shop/copy has 1 volume")], progress=(0, 100))
+    say(
+        cluster,
+        VM_RESTORES,
+        "mine",
+        [],
+        [condition("Ready", "True", "Restored", "VM shop/copy has 1 volume")],
+        progress=(0, 100),
+    )
     result = called("restore", "monday", "--new-vm", "copy", "--name", "mine", "--wait", "-o", "json")
     assert json.loads(result.stdout)["status"]["progress"] == 100
     assert "VM shop/copy has 1 volume" in result.stderr
@@ -199,7 +206,7 @@ def test_with_an_output_the_object_is_all_that_is_printed(cluster: VmCluster) ->
 
 
 def test_a_failure_is_told(cluster: VmCluster) -> None:
-    say(cluster, BACKUPS, "mine", WAITS, FAILED)
+    say(cluster, VM_BACKUPS, "mine", WAITS, FAILED)
     text = refused("backup", "db", "--name", "mine", "--wait")
     assert text == "backup mine has failed: volume data: no?room. No volume is kept"
 
@@ -211,14 +218,14 @@ def test_what_is_deleted_meanwhile_is_gone(cluster: VmCluster) -> None:
         nonlocal looks
         looks += bool(cluster.posted)
         if looks == 2:
-            cluster.objects[BACKUPS.name, "shop", "mine"]["metadata"]["uid"] = "another"
+            cluster.objects[VM_BACKUPS.name, "shop", "mine"]["metadata"]["uid"] = "another"
 
     cluster.before = go_on
     assert refused("backup", "db", "--name", "mine", "--wait") == "backup mine is gone"
 
 
 def test_who_waits_too_long_learns_how_far_it_is(cluster: VmCluster) -> None:
-    say(cluster, BACKUPS, "mine", WAITS)
+    say(cluster, VM_BACKUPS, "mine", WAITS)
     assert refused("backup", "db", "--name", "mine", "--wait", "--timeout", "0") == (
         "not complete within 0 s: backup mine: nothing is cut before all volumes are ready; data is not; "
         "nothing was stopped, look at it with: kubectl describe vmbackup mine -n shop"

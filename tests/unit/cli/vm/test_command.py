@@ -16,7 +16,7 @@ from ullage.cli.common.arguments import At
 from ullage.cli.vm.command import app
 from ullage.errors import UllageError
 from ullage.kube.errors import Conflict
-from ullage.vms.api.machines import INSTANCES, MACHINES
+from ullage.vms.api.machines import INSTANCES, VIRTUAL_MACHINES
 
 WHERE = "[NAMESPACE/]NAME"
 NAMES = "not a name; up to 253 lower case letters, digits, - and . are allowed, with a letter or digit at both ends"
@@ -137,7 +137,7 @@ def test_no_vms(cluster: VmCluster, arguments: list[str], text: str) -> None:
 
 @pytest.mark.parametrize("arguments", [["list"], ["get", "db"], ["start", "db"]], ids=" ".join)
 def test_a_cluster_without_kubevirt(monkeypatch: pytest.MonkeyPatch, arguments: list[str]) -> None:
-    at(VmCluster(MACHINES, INSTANCES), monkeypatch)
+    at(VmCluster(VIRTUAL_MACHINES, INSTANCES), monkeypatch)
     assert refused(*arguments) == "this cluster does not serve virtualmachines.kubevirt.io: it has no VMs"
 
 
@@ -278,7 +278,7 @@ def test_a_start_is_waited_for(cluster: VmCluster) -> None:
 
     def go_on() -> None:
         if cluster.written and (word := next(words, None)):
-            cluster.objects[MACHINES.name, "shop", "db"]["status"] = {"printableStatus": word}
+            cluster.objects[VIRTUAL_MACHINES.name, "shop", "db"]["status"] = {"printableStatus": word}
 
     cluster.before = go_on
     out = called("start", "db", "--wait").stdout.splitlines()

@@ -8,14 +8,14 @@ from tests.unit.cli.space_cluster import GIB, NOW, SpaceCluster
 from ullage.cli.common.session import Missing
 from ullage.cli.why import subjects, text
 from ullage.cli.why.reading import explain
-from ullage.engines.api import SNAPSHOTS
+from ullage.engines.api import ENGINE_SNAPSHOTS
 from ullage.errors import BadInput
 from ullage.kube.builtin.core import NAMESPACES
 from ullage.kube.builtin.events import EVENTS
 from ullage.ledger.api import LEDGERS
 from ullage.policies.counts.api import SNAPSHOT_LIMITS
-from ullage.vms.api.backups import BACKUPS
-from ullage.vms.api.machines import MACHINES
+from ullage.vms.api.backups import VM_BACKUPS
+from ullage.vms.api.machines import VIRTUAL_MACHINES
 
 NS, DB, ALL, CLAIM = "snapshots/namespace", "snapshots/vm/db", "snapshot-count/namespace", "snapshot-count/claim/"
 
@@ -72,7 +72,7 @@ async def test_a_failed_backup_says_why(cluster: SpaceCluster) -> None:
     spec = {"source": {"apiGroup": "kubevirt.io", "kind": "VirtualMachine", "name": "db"}}
     annotations = {"ullage.io/takes": '{"snapshots/namespace":{"storage":"2Gi"}}', "ullage.io/estimated-by": "capacity"}
     meta = {"name": "b", "annotations": annotations}
-    cluster.put(BACKUPS, {"metadata": meta, "spec": spec, "status": {"conditions": [failed]}})
+    cluster.put(VM_BACKUPS, {"metadata": meta, "spec": spec, "status": {"conditions": [failed]}})
     lines = await said(cluster, "vmbackup/b")
     assert lines[0:3] == [
         "Object:    virtualmachinebackup.harvesterhci.io shop/b",
@@ -89,7 +89,7 @@ async def test_an_engines_snapshot_is_paid_for_by_the_namespace_of_the_claim(clu
             "spec": {"volume": "v"},
             "status": {"error": "detached"},
         }
-        cluster.put(SNAPSHOTS, body, namespace="longhorn-system")
+        cluster.put(ENGINE_SNAPSHOTS, body, namespace="longhorn-system")
     lines = await said(cluster, "snapshots.longhorn.io/paid")
     assert lines[1:3] == ["State:     not ready: detached", "Takes:     1Gi"]
     assert lines[5] == "snapshots/namespace   1Gi     30Gi   5Gi        100Gi   65Gi"
@@ -97,7 +97,7 @@ async def test_an_engines_snapshot_is_paid_for_by_the_namespace_of_the_claim(clu
 
 
 async def test_of_a_virtual_machine_and_a_namespace_the_accounts_are_shown(cluster: SpaceCluster) -> None:
-    cluster.put(MACHINES, {"metadata": {"name": "db"}})
+    cluster.put(VIRTUAL_MACHINES, {"metadata": {"name": "db"}})
     cluster.put(NAMESPACES, {"metadata": {"name": "shop"}})
     assert (await said(cluster, "vm/db"))[2:5] == [
         "ACCOUNT               TAKES   USED   RESERVED   LIMIT   FREE",
@@ -176,10 +176,10 @@ def test_a_kind_is_called_as_kubectl_calls_it(word: str) -> None:
 
 async def test_what_an_object_is_called_in_the_answer_can_be_asked_for(cluster: SpaceCluster) -> None:
     spec = {"source": {"apiGroup": "kubevirt.io", "kind": "VirtualMachine", "name": "db"}}
-    cluster.put(BACKUPS, {"metadata": {"name": "db"}, "spec": spec})
-    cluster.put(MACHINES, {"metadata": {"name": "db"}})
+    cluster.put(VM_BACKUPS, {"metadata": {"name": "db"}, "spec": spec})
+    cluster.put(VIRTUAL_MACHINES, {"metadata": {"name": "db"}})
     cluster.taking("db", "disk", 1)
-    cluster.put(SNAPSHOTS, {"metadata": {"name": "db"}, "spec": {"volume": "v"}}, namespace="longhorn-system")
+    cluster.put(ENGINE_SNAPSHOTS, {"metadata": {"name": "db"}, "spec": {"volume": "v"}}, namespace="longhorn-system")
     for word in ("vmb", "vm", "vs", "lhsnap"):
         (first, *_) = await said(cluster, f"{word}/db")
         kind = first.split()[1]

@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.unit.engines.world import GIB, MIB, NS, FakeEngine, World, holds
 from ullage.clock import FakeClock
-from ullage.engines.api import ENGINES, SNAPSHOTS, VOLUMES
+from ullage.engines.api import ENGINE_SNAPSHOTS, ENGINES, VOLUMES
 from ullage.engines.chain import HEAD, Limits
 from ullage.engines.client.errors import Reason
 from ullage.engines.settings import Settings
@@ -33,7 +33,7 @@ class TestObjects:
         engine.take("by-a-rebuild", user=False)
         await world.live(lambda: settled(world, "by-hand", "by-a-rebuild"))
         assert world.names() == {"by-hand", "by-a-rebuild"}
-        body = world.body(SNAPSHOTS, "by-hand") or {}
+        body = world.body(ENGINE_SNAPSHOTS, "by-hand") or {}
         assert body["spec"] == {"volume": "vol"}, "createSnapshot is false"
         assert list(body["metadata"]["finalizers"]) == ["longhorn.io"]
         assert world.told.events == [], "30,000 objects of an upgrade are no news"
@@ -77,7 +77,7 @@ class TestObjects:
         engine.take("flickers")
         async with world.running():
             await holds(lambda: world.ready("flickers"))
-            before = (world.body(SNAPSHOTS, "flickers") or {})["metadata"]["resourceVersion"]
+            before = (world.body(ENGINE_SNAPSHOTS, "flickers") or {})["metadata"]["resourceVersion"]
             kept = dict(engine.entries)
             engine.empty()
             world.look()
@@ -87,7 +87,7 @@ class TestObjects:
             await holds(lambda: world.ready("flickers"))
             world.look()
             await holds(lambda: engine.calls.count("list") >= 4)
-        assert before != (world.body(SNAPSHOTS, "flickers") or {})["metadata"]["resourceVersion"]
+        assert before != (world.body(ENGINE_SNAPSHOTS, "flickers") or {})["metadata"]["resourceVersion"]
         assert engine.names == {"flickers"}
         assert "mark_removed" not in engine.calls
 
@@ -105,7 +105,7 @@ class TestObjects:
             async def released_meanwhile() -> Any:
                 """Comes right after the entries were listed."""
                 engine.purge_status = status  # type: ignore[method-assign]
-                world.api.edit(SNAPSHOTS, "goes", NS, merge={"metadata": {"finalizers": None}})
+                world.api.edit(ENGINE_SNAPSHOTS, "goes", NS, merge={"metadata": {"finalizers": None}})
                 world.delete("goes")
                 for _ in range(100):
                     await world.breath()  # until every cache has heard of it

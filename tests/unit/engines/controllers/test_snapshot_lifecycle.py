@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.unit.engines.world import CREATED, GIB, MIB, NS, FakeEngine, World, holds
-from ullage.engines.api import ENGINES, SNAPSHOTS, VOLUMES
+from ullage.engines.api import ENGINE_SNAPSHOTS, ENGINES, VOLUMES
 from ullage.engines.chain import HEAD, Limits
 from ullage.engines.client.errors import Reason
 from ullage.engines.settings import Settings
@@ -441,7 +441,7 @@ async def test_one_that_no_webhook_saw_is_stamped_first() -> None:
     world.volume()
     world.ask(stamp=False)
     await world.live(world.ready)
-    meta = (world.body(SNAPSHOTS, "snap") or {})["metadata"]
+    meta = (world.body(ENGINE_SNAPSHOTS, "snap") or {})["metadata"]
     assert list(meta["finalizers"]) == ["longhorn.io"]
     assert meta["labels"] == {"longhornvolume": "vol"}
     assert list(meta["ownerReferences"]) == [

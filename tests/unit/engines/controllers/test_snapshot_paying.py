@@ -9,7 +9,7 @@ import pytest
 
 from tests.unit.engines.world import MIB, NS, FakeEngine, World
 from tests.unit.snapshots.charged_api import ChargedApi, amount_of, stamp
-from ullage.engines.api import SNAPSHOTS
+from ullage.engines.api import ENGINE_SNAPSHOTS
 from ullage.errors import Impossible, NotNow, Uncertain
 from ullage.kube.errors import Conflict, TooManyRequests
 from ullage.ledger.charging.stamps import FREE, STAMP
@@ -18,11 +18,11 @@ from ullage.ledger.charging.stamps import FREE, STAMP
 def charged(
     *, limit: int = 10 * MIB, stamped: str = "", attached: bool = True, head: int = 2 * MIB
 ) -> tuple[World, FakeEngine]:
-    world = World(api=ChargedApi(limit, SNAPSHOTS))
+    world = World(api=ChargedApi(limit, ENGINE_SNAPSHOTS))
     engine = world.volume(attached=attached)
     engine.grow(head)
     world.ask()
-    world.api.edit(SNAPSHOTS, "snap", NS, merge={"metadata": {"annotations": {STAMP: stamped or stamp(4 * MIB)}}})
+    world.api.edit(ENGINE_SNAPSHOTS, "snap", NS, merge={"metadata": {"annotations": {STAMP: stamped or stamp(4 * MIB)}}})
     return world, engine
 
 

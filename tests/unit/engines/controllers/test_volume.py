@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 
 from tests.unit.engines.world import NS, World, holds
-from ullage.engines.api import ENGINES, SNAPSHOTS, VOLUMES
+from ullage.engines.api import ENGINE_SNAPSHOTS, ENGINES, VOLUMES
 from ullage.engines.chain import HEAD
 from ullage.engines.client.errors import Reason
 from ullage.errors import Impossible, NotNow
@@ -160,7 +160,7 @@ async def test_a_process_may_die_at_any_effect_while_they_go(phase: Phase) -> No
 async def test_the_volume_stays_until_the_last_of_its_snapshots_is_gone() -> None:
     world = World()
     await ready(world)
-    world.api.edit(SNAPSHOTS, "snap", NS, merge={"metadata": {"finalizers": ["longhorn.io", "somebody.else/holds"]}})
+    world.api.edit(ENGINE_SNAPSHOTS, "snap", NS, merge={"metadata": {"finalizers": ["longhorn.io", "somebody.else/holds"]}})
     world.delete_volume()
     async with world.running():
         await holds(lambda: _snapshot_finalizers(world) == ["somebody.else/holds"])
@@ -168,7 +168,7 @@ async def test_the_volume_stays_until_the_last_of_its_snapshots_is_gone() -> Non
             await one.queue.drained()
         await asyncio.sleep(0)
         assert "longhorn.io" in _finalizers(world)
-        world.api.edit(SNAPSHOTS, "snap", NS, merge={"metadata": {"finalizers": None}})
+        world.api.edit(ENGINE_SNAPSHOTS, "snap", NS, merge={"metadata": {"finalizers": None}})
         await holds(lambda: volume_gone(world))
 
 
@@ -187,7 +187,7 @@ async def test_a_volume_that_is_made_anew_adopts_nothing_and_loses_nothing() -> 
     await world.live(lambda: _shown(world) == ("False", "NameTaken"))
     world.delete()  # the garbage collector does, since its owner is gone
     await world.live(world.ready)
-    owners = (world.body(SNAPSHOTS, "snap") or {})["metadata"]["ownerReferences"]
+    owners = (world.body(ENGINE_SNAPSHOTS, "snap") or {})["metadata"]["ownerReferences"]
     assert [one["uid"] for one in owners] == ["new"]
     assert engine.names == {"snap"}
     assert "mark_removed" not in engine.calls
@@ -209,7 +209,7 @@ def _finalizers(world: World) -> list[str]:
 
 
 def _snapshot_finalizers(world: World) -> list[str]:
-    body = world.body(SNAPSHOTS, "snap") or {"metadata": {}}
+    body = world.body(ENGINE_SNAPSHOTS, "snap") or {"metadata": {}}
     return list(body["metadata"].get("finalizers") or ())
 
 

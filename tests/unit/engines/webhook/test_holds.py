@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from ullage.engines.api import SNAPSHOTS, VOLUMES
+from ullage.engines.api import ENGINE_SNAPSHOTS, VOLUMES
 from ullage.engines.holds import Hold, annotations_of
 from ullage.engines.webhook.hooks import HOOK
 from ullage.kube.kinds import Kind
@@ -40,10 +40,10 @@ def review(kind: Kind[Any], annotations: dict[str, str], user: str) -> Review:
 @pytest.mark.parametrize(
     ("kind", "annotations", "user", "refusal"),
     [
-        pytest.param(SNAPSHOTS, {}, PERSON, "", id="what nobody holds goes"),
-        pytest.param(SNAPSHOTS, annotations_of([NIGHTLY]), OURS, "", id="our own worker deletes a held snapshot"),
+        pytest.param(ENGINE_SNAPSHOTS, {}, PERSON, "", id="what nobody holds goes"),
+        pytest.param(ENGINE_SNAPSHOTS, annotations_of([NIGHTLY]), OURS, "", id="our own worker deletes a held snapshot"),
         pytest.param(
-            SNAPSHOTS,
+            ENGINE_SNAPSHOTS,
             annotations_of([NIGHTLY]),
             PERSON,
             "snapshot it is held by VolumeSnapshot team/nightly (VolumeSnapshotContent/snapcontent-1), and its data would be "

@@ -13,7 +13,7 @@ import pytest
 from tests.unit.engines.builders import CREATED, DELETED, GIB, NS
 from tests.unit.snapshots.memory_api import MemoryApi
 from ullage.clock import Clock, FakeClock, SystemClock
-from ullage.engines.api import ENGINES, KINDS, SNAPSHOTS, VOLUMES
+from ullage.engines.api import ENGINE_SNAPSHOTS, ENGINES, KINDS, VOLUMES
 from ullage.engines.chain import HEAD
 from ullage.engines.lookup import lookup_of
 from ullage.engines.settings import Settings
@@ -58,7 +58,7 @@ class Scene:
         owner = {**OWNER, "name": volume, "uid": f"uid-{volume}"}
         meta = {"name": name, "namespace": NS, "ownerReferences": [owner]}
         body = {"metadata": meta, "spec": {"volume": volume, "createSnapshot": create}, "status": status or {}}
-        self.api.put(SNAPSHOTS, body)
+        self.api.put(ENGINE_SNAPSHOTS, body)
 
     @contextlib.asynccontextmanager
     async def hooks(self) -> AsyncIterator[SnapshotHooks]:

@@ -7,7 +7,7 @@ from typing import Any, Final
 from tests.unit.headroom import builders
 from ullage.headroom.cost import spec_cost, write_cost
 from ullage.ledger.charging.stamps import COST, STAMP, Stamp
-from ullage.vms.api.machines import INSTANCES, MACHINES
+from ullage.vms.api.machines import INSTANCES, VIRTUAL_MACHINES
 from ullage.vms.api.migrations import MIGRATIONS
 
 DOMAINS: Final = {"small": builders.domain(), "big": builders.domain("2", "3Gi", "2Gi")}
@@ -20,7 +20,7 @@ def machine(size: str, *, runs: bool = False, stamp: Stamp | str | None = None) 
     made = builders.machine(
         **says, annotations=_marks(stamp, COSTS[size]), template=DOMAINS[size], uid=builders.UID, labels={"size": size}
     )
-    return builders.made(MACHINES, made)
+    return builders.made(VIRTUAL_MACHINES, made)
 
 
 def instance(

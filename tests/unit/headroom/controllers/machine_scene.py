@@ -14,13 +14,13 @@ from ullage.headroom.controllers.follow import Follower
 from ullage.headroom.controllers.scale_quota import QuotaScaler
 from ullage.headroom.lookup import compute_lookup, launcher_pods
 from ullage.kube.builtin.core import CORE_QUOTAS
-from ullage.kube.builtin.watched_pods import PODS
+from ullage.kube.builtin.watched_pods import WATCHED_PODS
 from ullage.kube.controller.controller import Controller
 from ullage.kube.kinds import Kind
 from ullage.kube.slices import Part, Wiring
 from ullage.ledger.charging.stamps import STAMP
 from ullage.vms import prices
-from ullage.vms.api.machines import INSTANCES, MACHINES
+from ullage.vms.api.machines import INSTANCES, VIRTUAL_MACHINES
 from ullage.vms.api.migrations import MIGRATIONS
 from ullage.vms.prices import Prices, price_sources
 from ullage.vms.pricing import PricingChoice
@@ -98,7 +98,9 @@ class ComputeScene:
             for _ in range(count):
                 wiring = Wiring(self.api, clock=self.clock)  # type: ignore[arg-type]
                 made = wiring.made(
-                    Part(make=self._controllers, watches=(MACHINES, INSTANCES, MIGRATIONS, PODS, *prices.WATCHES))
+                    Part(
+                        make=self._controllers, watches=(VIRTUAL_MACHINES, INSTANCES, MIGRATIONS, WATCHED_PODS, *prices.WATCHES)
+                    )
                 )
                 tasks += [group.create_task(cache.run()) for cache in wiring.caches]
                 tasks += [group.create_task(one.run()) for one in made]

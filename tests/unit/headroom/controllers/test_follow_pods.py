@@ -11,10 +11,10 @@ from tests.unit.headroom.builders import TEAM, UID, Json, instance, machine, mad
 from tests.unit.headroom.controllers.machine_scene import ComputeScene
 from tests.unit.headroom.controllers.test_follow import simulated
 from ullage.headroom.controllers.follow_rules import FOLLOWS, followed
-from ullage.kube.builtin.watched_pods import PODS
+from ullage.kube.builtin.watched_pods import WATCHED_PODS
 from ullage.ledger.amounts import Amounts
 from ullage.ledger.charging.stamps import COST, STAMP
-from ullage.vms.api.machines import INSTANCES, MACHINES
+from ullage.vms.api.machines import INSTANCES, VIRTUAL_MACHINES
 from ullage.vms.api.migrations import MIGRATIONS
 from ullage.vms.pricing import PricingChoice
 
@@ -42,11 +42,11 @@ def runs(scene: ComputeScene, takes: Json, *, charged: Json = WORKED_OUT, **of_p
     """A VM that runs, charged by the formula, in a pod with these limits."""
     scene.choice = PricingChoice(version="v1.6.0")
     status: Json = {"strategy": "Always", "printable": "Running", "created": True}
-    scene.put(MACHINES, machine(**status, uid=UID, annotations={STAMP: vms(charged), COST: cost(charged)}))
+    scene.put(VIRTUAL_MACHINES, machine(**status, uid=UID, annotations={STAMP: vms(charged), COST: cost(charged)}))
     body = instance(uid="i", annotations={STAMP: "{}", COST: cost(charged)})
     body["status"] |= {"nodeName": "a", "activePods": {"launcher": "a"}, "conditions": [{"type": "Ready", "status": "True"}]}
     scene.put(INSTANCES, body)
-    scene.put(PODS, pod(takes, **of_pod))
+    scene.put(WATCHED_PODS, pod(takes, **of_pod))
 
 
 @pytest.mark.parametrize("takes", [MORE, LESS], ids=["more", "less"])
@@ -57,7 +57,7 @@ def test_the_charge_follows_the_pod(takes: Json) -> None:
         async with scene.running():
             await scene.until(lambda: FOLLOWS in scene.conditions())
             await scene.quiet()
-        assert scene.stamp(MACHINES) == vms(takes)
+        assert scene.stamp(VIRTUAL_MACHINES) == vms(takes)
         assert scene.marks(INSTANCES, "db")[COST] == cost(takes)
         assert scene.conditions()["Ready"] == "", "what KubeVirt says stays"
         assert scene.conditions()[FOLLOWS] == (
@@ -75,7 +75,7 @@ async def test_a_pod_that_takes_what_was_worked_out_has_no_condition_and_costs_n
     async with scene.running():
         await scene.quiet()
     assert FOLLOWS not in scene.conditions()
-    assert scene.api.patches(INSTANCES) == scene.api.patches(MACHINES) == 0
+    assert scene.api.patches(INSTANCES) == scene.api.patches(VIRTUAL_MACHINES) == 0
 
 
 @simulated
@@ -83,11 +83,11 @@ async def test_the_condition_goes_with_the_pod_that_it_was_about(scene: ComputeS
     runs(scene, MORE)
     async with scene.running():
         await scene.until(lambda: FOLLOWS in scene.conditions())
-        scene.put(PODS, pod(MORE, worked_out=MORE, name="target"))
+        scene.put(WATCHED_PODS, pod(MORE, worked_out=MORE, name="target"))
         moved = {"nodeName": "b", "activePods": {"launcher": "a", "target": "b"}}
         scene.api.edit(INSTANCES, "db", TEAM, merge={"status": moved})
         await scene.until(lambda: FOLLOWS not in scene.conditions())
-    assert scene.stamp(MACHINES) == vms(MORE)
+    assert scene.stamp(VIRTUAL_MACHINES) == vms(MORE)
 
 
 @simulated
@@ -104,7 +104,7 @@ async def test_by_the_formula_of_the_design_no_charge_follows_a_pod(scene: Compu
     scene.choice = PricingChoice(version="seed")
     async with scene.running():
         await scene.quiet()
-    assert scene.stamp(MACHINES) == vms(WORKED_OUT)
+    assert scene.stamp(VIRTUAL_MACHINES) == vms(WORKED_OUT)
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_a_pod_that_is_not_the_instance_s_changes_nothing(free: bool, status: Js
         scene.api.edit(INSTANCES, "db", TEAM, merge={"status": status})
         async with scene.running():
             await scene.quiet()
-        assert scene.stamp(MACHINES) == vms(WORKED_OUT)
+        assert scene.stamp(VIRTUAL_MACHINES) == vms(WORKED_OUT)
 
     run()
 
@@ -142,5 +142,5 @@ def test_a_pod_that_is_not_the_instance_s_changes_nothing(free: bool, status: Js
     ],
 )
 def test_what_an_instance_is_charged(charged: Json, worked_out: Json | None, limits: Json, costs: Json) -> None:
-    found = followed(Amounts.parse(charged), made(PODS, pod(limits, worked_out=worked_out)))
+    found = followed(Amounts.parse(charged), made(WATCHED_PODS, pod(limits, worked_out=worked_out)))
     assert found == Amounts.parse(costs)

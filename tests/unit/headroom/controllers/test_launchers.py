@@ -14,11 +14,11 @@ from tests.unit.headroom.controllers.machine_scene import Api
 from tests.unit.kube.virtual_time import VirtualClock, in_virtual_time
 from ullage.headroom.controllers.launchers import WATCHES, LauncherMarks, unmarked
 from ullage.headroom.lookup import compute_lookup, launcher_pods
-from ullage.kube.builtin.watched_pods import PODS
+from ullage.kube.builtin.watched_pods import WATCHED_PODS
 from ullage.kube.controller.controller import Controller
 from ullage.kube.slices import Part, Wiring
 from ullage.ledger.charging.stamps import STAMP
-from ullage.vms.api.machines import INSTANCES, MACHINES
+from ullage.vms.api.machines import INSTANCES, VIRTUAL_MACHINES
 from ullage.vms.api.migrations import MIGRATIONS
 
 Json = dict[str, Any]
@@ -73,7 +73,7 @@ def pod(name: str, *, of: str = "db", free: bool = False, phase: str = "Running"
     ],
 )
 def test_which_are_marked(found: Json, pods: list[Json], migrations: int, marked: list[str]) -> None:
-    chosen = unmarked(made(INSTANCES, found), [made(PODS, one) for one in pods], migrations=migrations)
+    chosen = unmarked(made(INSTANCES, found), [made(WATCHED_PODS, one) for one in pods], migrations=migrations)
     assert [one.metadata.name for one in chosen] == marked
 
 
@@ -86,7 +86,7 @@ async def running(api: Api) -> AsyncIterator[None]:
         return [LauncherMarks(wiring.client, wiring.shared(launcher_pods), lookup, clock=clock).controller()]
 
     wiring = Wiring(api, clock=clock)  # type: ignore[arg-type]
-    started = wiring.made(Part(make=controllers, watches=(MACHINES, *WATCHES)))
+    started = wiring.made(Part(make=controllers, watches=(VIRTUAL_MACHINES, *WATCHES)))
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(cache.run()) for cache in wiring.caches]
         tasks += [group.create_task(one.run()) for one in started]
@@ -102,29 +102,29 @@ def test_what_runs_since_before_us_is_marked_once_and_nothing_else_is_written() 
     api.put(INSTANCES, runs("launcher", "target"))
     api.put(MIGRATIONS, migration(phase="Running"))
     for one in (pod("launcher"), pod("forged"), pod("web", of="")):
-        api.put(PODS, one)
+        api.put(WATCHED_PODS, one)
 
     async def scene() -> None:
         async with running(api):
             await asyncio.sleep(5)
-            api.put(PODS, pod("target"))
+            api.put(WATCHED_PODS, pod("target"))
             await asyncio.sleep(5)
 
     in_virtual_time(scene())
-    marked = [one["metadata"]["name"] for one in api.bodies(PODS) if STAMP in one["metadata"].get("annotations", {})]
-    assert (sorted(marked), api.patches(PODS)) == (["launcher", "target"], 2)
+    marked = [one["metadata"]["name"] for one in api.bodies(WATCHED_PODS) if STAMP in one["metadata"].get("annotations", {})]
+    assert (sorted(marked), api.patches(WATCHED_PODS)) == (["launcher", "target"], 2)
 
 
 def test_one_that_somebody_takes_the_mark_off_each_time_is_written_later_and_later() -> None:
     api = Api()
     api.put(INSTANCES, runs("launcher"))
-    api.put(PODS, pod("launcher"))
+    api.put(WATCHED_PODS, pod("launcher"))
 
     async def scene() -> None:
         async with running(api):
             for _ in range(200):
                 await asyncio.sleep(0.1)
-                api.edit(PODS, "launcher", TEAM, merge={"metadata": {"annotations": {STAMP: None}}})
+                api.edit(WATCHED_PODS, "launcher", TEAM, merge={"metadata": {"annotations": {STAMP: None}}})
 
     in_virtual_time(scene())
-    assert 2 <= api.patches(PODS) <= 10
+    assert 2 <= api.patches(WATCHED_PODS) <= 10

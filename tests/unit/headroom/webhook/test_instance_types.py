@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from tests.unit.headroom.builders import TEAM, Json, instance, machine
-from tests.unit.headroom.scene import INSTANCES, KUBEVIRT, MACHINES, Scene, merged, simulated
+from tests.unit.headroom.scene import INSTANCES, KUBEVIRT, VIRTUAL_MACHINES, Scene, merged, simulated
 from ullage.headroom.settings import Settings
 from ullage.kube.builtin.apps import CONTROLLER_REVISIONS
 from ullage.kube.kinds import Kind
@@ -63,7 +63,7 @@ def held(revision_name: str, *, name: str = "u1", kind: str = "") -> Json:
 
 
 def cost(scene: Scene, vm: str = "db") -> Json:
-    found: Json = scene.marks(MACHINES, vm)["cost"]
+    found: Json = scene.marks(VIRTUAL_MACHINES, vm)["cost"]
     return found
 
 
@@ -73,8 +73,8 @@ async def test_a_vm_whose_instance_type_is_larger_than_the_share_is_refused_with
     put(scene, CLUSTER_INSTANCE_TYPES, "u1.2xlarge", HUGE)
     put(scene, CLUSTER_INSTANCE_TYPES, "u1", SMALL)
     async with scene.served():
-        decided = await scene.submit(MACHINES, typed(matcher={"name": "u1.2xlarge"}))
-        assert (await scene.submit(MACHINES, typed())).allowed
+        decided = await scene.submit(VIRTUAL_MACHINES, typed(matcher={"name": "u1.2xlarge"}))
+        assert (await scene.submit(VIRTUAL_MACHINES, typed())).allowed
     assert (decided.code, decided.reason) == (403, "Forbidden")
     assert decided.message.startswith("VM available resources are insufficient: cpu: asked 8 cores")
     assert "share 2 cores; memory: asked 32" in decided.message
@@ -116,8 +116,8 @@ async def test_what_kubevirt_would_run_is_what_counts(scene: Scene, matcher: Jso
     old = base64.b64encode(msgspec.json.encode(kind_of(5, "1Gi"))).decode()
     revision(scene, "old", "u1", {"apiVersion": "instancetype.kubevirt.io/v1alpha1", "spec": old})
     async with scene.served():
-        scene.store(MACHINES, merged(machine(strategy="Halted"), {"status": status}))
-        assert (await scene.submit(MACHINES, merged(typed(matcher=matcher), {"status": status}))).allowed
+        scene.store(VIRTUAL_MACHINES, merged(machine(strategy="Halted"), {"status": status}))
+        assert (await scene.submit(VIRTUAL_MACHINES, merged(typed(matcher=matcher), {"status": status}))).allowed
     assert cost(scene)["cpu"] == str(cpus)
 
 
@@ -128,11 +128,11 @@ async def test_a_preference_counts_with_its_devices_and_in_its_namespace_or_the_
     put(scene, CLUSTER_PREFERENCES, "plain", {"devices": {"preferredAutoattachGraphicsDevice": False}})
     put(scene, PREFERENCES, "tpm", {"devices": {"preferredTPM": {}}, "cpu": {"preferredCPUTopology": "cores"}})
     async with scene.served():
-        assert (await scene.submit(MACHINES, typed("none"))).allowed
-        assert (await scene.submit(MACHINES, typed("plain", preference={"name": "plain"}))).allowed
+        assert (await scene.submit(VIRTUAL_MACHINES, typed("none"))).allowed
+        assert (await scene.submit(VIRTUAL_MACHINES, typed("plain", preference={"name": "plain"}))).allowed
         tpm = {"name": "tpm", "kind": "VirtualMachinePreference"}
-        assert (await scene.submit(MACHINES, typed("tpm", preference=tpm))).allowed
-        assert not (await scene.submit(MACHINES, typed("other", preference={"name": "tpm"}))).allowed, "of the cluster"
+        assert (await scene.submit(VIRTUAL_MACHINES, typed("tpm", preference=tpm))).allowed
+        assert not (await scene.submit(VIRTUAL_MACHINES, typed("other", preference={"name": "tpm"}))).allowed, "of the cluster"
     memory = [Quantity.parse(cost(scene, name)["memory"]).value() for name in ("plain", "none", "tpm")]
     assert memory[0] < memory[1] < memory[2]
     assert {cost(scene, name)["cpu"] for name in ("none", "plain", "tpm")} == {"4015m"}
@@ -147,14 +147,16 @@ async def test_another_instance_type_is_another_cost_whoever_writes_it_and_start
     put(scene, CLUSTER_INSTANCE_TYPES, "u1", SMALL)
     put(scene, CLUSTER_INSTANCE_TYPES, "u8", HUGE)
     async with scene.served():
-        assert (await scene.submit(MACHINES, typed())).allowed
+        assert (await scene.submit(VIRTUAL_MACHINES, typed())).allowed
         for user in ("jane", KUBEVIRT):
-            refused = await scene.change(MACHINES, "db", spec={"instancetype": {"name": "u8"}}, user=user)
+            refused = await scene.change(VIRTUAL_MACHINES, "db", spec={"instancetype": {"name": "u8"}}, user=user)
             assert refused.code == 403
             assert "asked 7 cores" in refused.message
-        assert (await scene.change(MACHINES, "db", spec={"runStrategy": "Halted", "instancetype": {"name": "u8"}})).allowed
+        assert (
+            await scene.change(VIRTUAL_MACHINES, "db", spec={"runStrategy": "Halted", "instancetype": {"name": "u8"}})
+        ).allowed
         assert cost(scene)["cpu"] == "8"
-        assert not (await scene.change(MACHINES, "db", spec={"runStrategy": "Always"})).allowed
+        assert not (await scene.change(VIRTUAL_MACHINES, "db", spec={"runStrategy": "Always"})).allowed
 
 
 @simulated
@@ -162,7 +164,7 @@ async def test_an_instance_type_that_grows_before_kubevirt_took_a_copy_is_paid_b
     scene.limits(vms=SHARE)
     put(scene, INSTANCE_TYPES, "u1", SMALL)
     async with scene.served():
-        assert (await scene.submit(MACHINES, typed(matcher=NAMESPACED))).allowed
+        assert (await scene.submit(VIRTUAL_MACHINES, typed(matcher=NAMESPACED))).allowed
         put(scene, INSTANCE_TYPES, "u1", HUGE)
         given = {"cpu": {"sockets": 8}, "memory": {"guest": "32Gi"}}
         decided = await scene.submit(INSTANCES, instance(owner=scene.uid("db"), given=given, phase=""), user=KUBEVIRT)
@@ -175,15 +177,15 @@ async def test_an_instance_type_that_grows_after_kubevirt_took_a_copy_changes_no
     scene.limits(vms=SHARE)
     put(scene, INSTANCE_TYPES, "u1", SMALL)
     async with scene.served():
-        assert (await scene.submit(MACHINES, typed(matcher=NAMESPACED))).allowed
+        assert (await scene.submit(VIRTUAL_MACHINES, typed(matcher=NAMESPACED))).allowed
         before = cost(scene)
         revision(scene, "first", "u1", copy_of(INSTANCE_TYPES, SMALL))
         taken = held("first", kind="VirtualMachineInstancetype")
-        assert (await scene.change(MACHINES, "db", status={"instancetypeRef": taken}, user=KUBEVIRT)).allowed
+        assert (await scene.change(VIRTUAL_MACHINES, "db", status={"instancetypeRef": taken}, user=KUBEVIRT)).allowed
         put(scene, INSTANCE_TYPES, "u1", HUGE)
-        assert (await scene.change(MACHINES, "db", spec={"template": {"spec": {"hostname": "other"}}})).allowed
-        assert (await scene.change(MACHINES, "db", spec={"runStrategy": "Halted"})).allowed
-        assert (await scene.change(MACHINES, "db", spec={"runStrategy": "Always"})).allowed
+        assert (await scene.change(VIRTUAL_MACHINES, "db", spec={"template": {"spec": {"hostname": "other"}}})).allowed
+        assert (await scene.change(VIRTUAL_MACHINES, "db", spec={"runStrategy": "Halted"})).allowed
+        assert (await scene.change(VIRTUAL_MACHINES, "db", spec={"runStrategy": "Always"})).allowed
     assert cost(scene) == before
 
 
@@ -193,13 +195,13 @@ async def test_while_a_namespace_is_over_its_quota_a_vm_may_only_get_a_smaller_i
     put(scene, CLUSTER_INSTANCE_TYPES, "u4", kind_of(4, "8Gi"))
     put(scene, CLUSTER_INSTANCE_TYPES, "u8", HUGE)
     async with scene.served():
-        assert (await scene.submit(MACHINES, typed(matcher={"name": "u4"}))).allowed
+        assert (await scene.submit(VIRTUAL_MACHINES, typed(matcher={"name": "u4"}))).allowed
         scene.exceeds()
         await scene.seen()
-        larger = await scene.change(MACHINES, "db", spec={"instancetype": {"name": "u8"}})
+        larger = await scene.change(VIRTUAL_MACHINES, "db", spec={"instancetype": {"name": "u8"}})
         assert larger.code == 403
         assert "exceeds its quota" in larger.message
-        assert (await scene.change(MACHINES, "db", spec={"instancetype": {"name": "u1"}})).allowed
+        assert (await scene.change(VIRTUAL_MACHINES, "db", spec={"instancetype": {"name": "u1"}})).allowed
 
 
 # --- what cannot be read ---------------------------------------------------------------------------------------------
@@ -234,13 +236,13 @@ async def test_a_vm_that_names_what_is_not_there_starts_nowhere_and_may_be_made_
 ) -> None:
     async with scene.served():
         for strategy in ("Always", "Manual", "RerunOnFailure", "Once"):
-            decided = await scene.submit(MACHINES, typed(strategy=strategy, matcher=matcher))
+            decided = await scene.submit(VIRTUAL_MACHINES, typed(strategy=strategy, matcher=matcher))
             assert (decided.code, decided.message) == (422, said)
-        made = await scene.submit(MACHINES, typed(strategy="Halted", matcher=matcher))
+        made = await scene.submit(VIRTUAL_MACHINES, typed(strategy="Halted", matcher=matcher))
         assert made.allowed
         assert scene.warned == [f"{said}. Until then the VM cannot be started"]
-        assert (await scene.change(MACHINES, "db", spec={"runStrategy": "Always"})).message == said
-        assert (await scene.change(MACHINES, "db", metadata={"labels": {"a": "b"}})).allowed
+        assert (await scene.change(VIRTUAL_MACHINES, "db", spec={"runStrategy": "Always"})).message == said
+        assert (await scene.change(VIRTUAL_MACHINES, "db", metadata={"labels": {"a": "b"}})).allowed
 
 
 @pytest.mark.parametrize(
@@ -271,7 +273,7 @@ async def test_what_cannot_be_read_is_refused_by_its_field(scene: Scene, matcher
     put(scene, CLUSTER_INSTANCE_TYPES, "u1", SMALL)
     revision(scene, "odd", "u1", data)
     async with scene.served():
-        decided = await scene.submit(MACHINES, typed(strategy="Halted", matcher=matcher))
+        decided = await scene.submit(VIRTUAL_MACHINES, typed(strategy="Halted", matcher=matcher))
     assert decided.code == 422
     assert said in decided.message
     assert decided.causes[0].field.startswith("spec.instancetype")
@@ -285,10 +287,10 @@ async def test_a_name_that_kubevirt_infers_from_a_volume_is_waited_for(scene: Sc
     async with scene.served():
         for hook in scene.hooks:
             if hook.name == "headroom-machine-stamp":
-                assert await hook.answer(scene.review(MACHINES, asked)) == Decision.allow()
-        decided = await scene.submit(MACHINES, asked)
+                assert await hook.answer(scene.review(VIRTUAL_MACHINES, asked)) == Decision.allow()
+        decided = await scene.submit(VIRTUAL_MACHINES, asked)
         assert decided.message == (
             "spec.instancetype.inferFromVolume root: KubeVirt has not put the name that it infers in its place."
             " Next: set spec.instancetype.name"
         )
-        assert (await scene.submit(MACHINES, typed(matcher={"name": "u1"}))).allowed
+        assert (await scene.submit(VIRTUAL_MACHINES, typed(matcher={"name": "u1"}))).allowed

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from tests.unit.headroom.builders import ONE, ONE_COST, Json, domain, instance, machine, stamped
-from tests.unit.headroom.scene import COLLECTOR, INSTANCES, KUBEVIRT, MACHINES, OURS, PERSON, Scene, merged, simulated
+from tests.unit.headroom.scene import COLLECTOR, INSTANCES, KUBEVIRT, OURS, PERSON, VIRTUAL_MACHINES, Scene, merged, simulated
 from ullage.ledger.charging.stamps import COST, STAMP
 
 COSTS = {"cpu": "1", "memory": "1222Mi"}
@@ -67,7 +67,7 @@ async def settle() -> None:
 async def test_who_pays_for_a_new_instance(scene: Scene, user: str, vm: Json | None, body: Json, marks: Json) -> None:
     async with scene.served():
         if vm is not None:
-            scene.store(MACHINES, merged(vm, {}))
+            scene.store(VIRTUAL_MACHINES, merged(vm, {}))
         assert (await scene.submit(INSTANCES, body, user=user)).allowed
         assert scene.marks(INSTANCES, body["metadata"]["name"]) == marks
 
@@ -86,7 +86,7 @@ async def test_one_that_pays_itself_and_does_not_fit_is_not_made_by_anybody(scen
 async def test_a_machine_and_its_instance_are_counted_once(scene: Scene) -> None:
     scene.limits(vms={"cpu": "1", "memory": "1222Mi"})
     async with scene.served():
-        assert (await scene.submit(MACHINES, machine(strategy="Always"))).allowed
+        assert (await scene.submit(VIRTUAL_MACHINES, machine(strategy="Always"))).allowed
         assert (await scene.submit(INSTANCES, instance(owner=scene.uid("db"), phase=""), user=KUBEVIRT)).allowed
         await settle()
         assert scene.counted() == {"compute/vms": COSTS}
@@ -103,9 +103,9 @@ def grown(cpu: str) -> Json:
 async def test_hot_plugged_cpus_are_growth_and_are_the_machine_s_where_that_pays_for_them(scene: Scene) -> None:
     scene.limits(vms={"cpu": "3"})
     async with scene.served():
-        assert (await scene.submit(MACHINES, machine(strategy="Always"))).allowed
+        assert (await scene.submit(VIRTUAL_MACHINES, machine(strategy="Always"))).allowed
         assert (await scene.submit(INSTANCES, instance(owner=scene.uid("db"), phase=""), user=KUBEVIRT)).allowed
-        assert (await scene.change(MACHINES, "db", spec={"template": {"spec": grown("2")}})).allowed
+        assert (await scene.change(VIRTUAL_MACHINES, "db", spec={"template": {"spec": grown("2")}})).allowed
         assert (await scene.change(INSTANCES, "db", user=KUBEVIRT, spec=grown("2"))).allowed
         assert scene.marks(INSTANCES, "db") == {"takes": {}, "cost": {"cpu": "2", "memory": "1230Mi"}}
         await settle()
@@ -117,7 +117,7 @@ async def test_hot_plugged_cpus_are_growth_and_are_the_machine_s_where_that_pays
 async def test_growth_of_an_instance_alone_is_its_own_and_has_to_fit(scene: Scene, user: str) -> None:
     scene.limits(vms={"cpu": "2"})
     async with scene.served():
-        assert (await scene.submit(MACHINES, machine(strategy="Always"))).allowed
+        assert (await scene.submit(VIRTUAL_MACHINES, machine(strategy="Always"))).allowed
         assert (await scene.submit(INSTANCES, instance(owner=scene.uid("db"), phase=""), user=KUBEVIRT)).allowed
         assert not (await scene.change(INSTANCES, "db", user=user, spec=grown("3"))).allowed
         assert (await scene.change(INSTANCES, "db", user=user, spec=grown("2"))).allowed
@@ -149,7 +149,7 @@ async def test_a_person_does_not_change_what_an_instance_takes(scene: Scene, par
 async def test_we_move_the_payment_ourselves_past_the_limit(scene: Scene) -> None:
     scene.limits(vms=NONE)
     async with scene.served():
-        scene.store(MACHINES, merged(RUNS, {}))
+        scene.store(VIRTUAL_MACHINES, merged(RUNS, {}))
         scene.store(INSTANCES, instance(owner="u-1", annotations=stamped("{}", cost=ONE_COST)))
         assert (await scene.change(INSTANCES, "db", user=OURS, metadata={"annotations": {STAMP: ONE}})).allowed
         assert scene.marks(INSTANCES, "db") == PAYS
@@ -169,15 +169,15 @@ async def test_an_instance_that_loses_its_machine_pays_itself(scene: Scene) -> N
     """Its machine is deleted alone, `--cascade=orphan`: the garbage collector takes the reference off."""
     scene.limits(vms={"cpu": "1"})
     async with scene.served():
-        assert (await scene.submit(MACHINES, machine(strategy="Always"))).allowed
+        assert (await scene.submit(VIRTUAL_MACHINES, machine(strategy="Always"))).allowed
         assert (await scene.submit(INSTANCES, instance(owner=scene.uid("db"), phase=""), user=KUBEVIRT)).allowed
         alone: Json = {"ownerReferences": []}
         assert not (await scene.change(INSTANCES, "db", metadata=alone)).allowed, "a person has to have room for it"
         assert (await scene.change(INSTANCES, "db", user=COLLECTOR, metadata=alone)).allowed, "a deletion always passes"
-        scene.remove(MACHINES, "db")
+        scene.remove(VIRTUAL_MACHINES, "db")
         await settle()
         assert scene.counted() == {"compute/vms": COSTS}
-        assert not (await scene.submit(MACHINES, machine("next", strategy="Always"))).allowed
+        assert not (await scene.submit(VIRTUAL_MACHINES, machine("next", strategy="Always"))).allowed
 
 
 @simulated
@@ -185,7 +185,7 @@ async def test_an_instance_is_not_hung_on_another_machine_to_run_for_nothing(sce
     scene.limits(vms={"cpu": "2"})
     async with scene.served():
         for name in ("db", "web"):
-            assert (await scene.submit(MACHINES, machine(name, strategy="Always"))).allowed
+            assert (await scene.submit(VIRTUAL_MACHINES, machine(name, strategy="Always"))).allowed
         assert (await scene.submit(INSTANCES, instance(owner=scene.uid("db"), phase=""), user=KUBEVIRT)).allowed
         for forged in (owned(scene.uid("web"), "web"), owned(scene.uid("web")), owned("nobody")):
             decided = await scene.change(INSTANCES, "db", metadata=forged)
@@ -196,7 +196,7 @@ async def test_an_instance_is_not_hung_on_another_machine_to_run_for_nothing(sce
 async def test_an_instance_that_was_left_is_paid_by_the_machine_that_takes_it_on(scene: Scene) -> None:
     async with scene.served():
         scene.store(INSTANCES, instance(owner="", annotations=stamped(ONE, cost=ONE_COST)))
-        assert (await scene.submit(MACHINES, machine(strategy="Always"))).allowed
+        assert (await scene.submit(VIRTUAL_MACHINES, machine(strategy="Always"))).allowed
         assert (await scene.change(INSTANCES, "db", user=KUBEVIRT, metadata=owned(scene.uid("db")))).allowed
         assert scene.marks(INSTANCES, "db") == COVERED
 

@@ -9,7 +9,18 @@ from typing import Any
 import pytest
 
 from tests.unit.headroom.builders import ONE, ONE_COST, Json, domain, instance, machine, stamped
-from tests.unit.headroom.scene import DESIGNED, INSTANCES, KUBEVIRT, MACHINES, OURS, PERSON, VIRT_API, Scene, merged, simulated
+from tests.unit.headroom.scene import (
+    DESIGNED,
+    INSTANCES,
+    KUBEVIRT,
+    OURS,
+    PERSON,
+    VIRT_API,
+    VIRTUAL_MACHINES,
+    Scene,
+    merged,
+    simulated,
+)
 from ullage.headroom.settings import Settings
 from ullage.ledger.charging.stamps import COST, STAMP
 from ullage.vms.pricing import PricingChoice
@@ -28,7 +39,7 @@ SMALL, LARGE = domain(memory="512Mi", guest="400Mi"), domain(cpu="2", memory="2G
 
 async def fill(scene: Scene, count: int = 2) -> None:
     for number in range(count):
-        assert (await scene.submit(MACHINES, machine(f"full-{number}", strategy="Always"))).allowed
+        assert (await scene.submit(VIRTUAL_MACHINES, machine(f"full-{number}", strategy="Always"))).allowed
 
 
 # --- creation --------------------------------------------------------------------------------------------------------
@@ -52,10 +63,10 @@ async def test_what_a_creation_costs_where_the_share_is_full(scene: Scene, body:
     scene.limits(vms=TWO)
     async with scene.served():
         await fill(scene)
-        decided = await scene.submit(MACHINES, body)
+        decided = await scene.submit(VIRTUAL_MACHINES, body)
         assert decided.allowed is fits
         if fits:
-            assert scene.marks(MACHINES, "db") == MARKS, "it is stamped for when it starts"
+            assert scene.marks(VIRTUAL_MACHINES, "db") == MARKS, "it is stamped for when it starts"
 
 
 @simulated
@@ -63,7 +74,7 @@ async def test_a_refusal_has_every_exceeded_resource_with_numbers_and_a_next_ste
     scene.limits(vms=TWO)
     async with scene.served():
         await fill(scene)
-        decided = await scene.submit(MACHINES, machine(strategy="Always"))
+        decided = await scene.submit(VIRTUAL_MACHINES, machine(strategy="Always"))
     assert (decided.code, decided.reason) == (403, "Forbidden")
     assert re.sub(r"used [^,]*, pending [^,]*", "…", decided.message) == (
         "VM available resources are insufficient: cpu: asked 1 core, …, share 2 cores; memory: asked 1.2Gi, …, share 2.5Gi."
@@ -75,25 +86,25 @@ async def test_a_refusal_has_every_exceeded_resource_with_numbers_and_a_next_ste
 async def test_exactly_full_is_allowed_and_a_thousandth_more_is_not(scene: Scene) -> None:
     scene.limits(vms={"cpu": "2"})
     async with scene.served():
-        assert (await scene.submit(MACHINES, machine("a", strategy="Always"))).allowed
-        assert not (await scene.submit(MACHINES, machine("b", strategy="Always", template=domain(cpu="1001m")))).allowed
-        assert (await scene.submit(MACHINES, machine("c", strategy="Always"))).allowed
+        assert (await scene.submit(VIRTUAL_MACHINES, machine("a", strategy="Always"))).allowed
+        assert not (await scene.submit(VIRTUAL_MACHINES, machine("b", strategy="Always", template=domain(cpu="1001m")))).allowed
+        assert (await scene.submit(VIRTUAL_MACHINES, machine("c", strategy="Always"))).allowed
 
 
 @simulated
 async def test_a_share_of_nothing_starts_nothing_and_where_there_is_no_limit_everything_is_stamped(scene: Scene) -> None:
     async with scene.served():
-        assert (await scene.submit(MACHINES, machine("before", strategy="Always"))).allowed
-        assert scene.marks(MACHINES, "before") == MARKS
+        assert (await scene.submit(VIRTUAL_MACHINES, machine("before", strategy="Always"))).allowed
+        assert scene.marks(VIRTUAL_MACHINES, "before") == MARKS
         scene.limits(vms=NONE)
-        assert not (await scene.submit(MACHINES, machine("after", strategy="Always"))).allowed
-        assert (await scene.submit(MACHINES, machine("halted"))).allowed
+        assert not (await scene.submit(VIRTUAL_MACHINES, machine("after", strategy="Always"))).allowed
+        assert (await scene.submit(VIRTUAL_MACHINES, machine("halted"))).allowed
 
 
 @simulated
 async def test_a_template_that_makes_no_sense_is_refused_by_its_field(scene: Scene) -> None:
     async with scene.served():
-        decided = await scene.submit(MACHINES, machine(template=domain(memory="much")))
+        decided = await scene.submit(VIRTUAL_MACHINES, machine(template=domain(memory="much")))
     assert (decided.code, decided.causes[0].field) == (422, "spec.template.spec.domain.resources.limits.memory")
     assert decided.message.startswith("spec.template.spec.domain.resources.limits.memory much: ")
 
@@ -140,13 +151,13 @@ async def test_every_way_to_start_is_refused_where_it_does_not_fit_and_booked_wh
 ) -> None:
     scene.limits(vms=TWO)
     async with scene.served():
-        scene.store(MACHINES, merged(body, {"metadata": {"annotations": stamped()}}))
+        scene.store(VIRTUAL_MACHINES, merged(body, {"metadata": {"annotations": stamped()}}))
         await fill(scene)
-        refused = await scene.change(MACHINES, "db", user=user, **change)
+        refused = await scene.change(VIRTUAL_MACHINES, "db", user=user, **change)
         assert (refused.code, refused.message.partition(":")[0]) == (403, "VM available resources are insufficient")
-        scene.remove(MACHINES, "full-0")
+        scene.remove(VIRTUAL_MACHINES, "full-0")
         await settle()
-        assert (await scene.change(MACHINES, "db", user=user, **change)).allowed
+        assert (await scene.change(VIRTUAL_MACHINES, "db", user=user, **change)).allowed
         await settle()
         assert scene.counted() == {"compute/vms": {"cpu": "2", "memory": "2444Mi"}}
 
@@ -168,21 +179,21 @@ async def settle() -> None:
 async def test_what_kubevirt_says_has_happened_counts_although_it_does_not_fit(scene: Scene, status: Json) -> None:
     scene.limits(vms=TWO)
     async with scene.served():
-        scene.store(MACHINES, machine(strategy="Manual", printable="Stopped", acted="Manual", annotations=stamped()))
+        scene.store(VIRTUAL_MACHINES, machine(strategy="Manual", printable="Stopped", acted="Manual", annotations=stamped()))
         await fill(scene)
-        assert (await scene.change(MACHINES, "db", user=KUBEVIRT, status=status)).allowed
+        assert (await scene.change(VIRTUAL_MACHINES, "db", user=KUBEVIRT, status=status)).allowed
         await settle()
         assert scene.counted() == {"compute/vms": {"cpu": "3", "memory": "3666Mi"}}
-        assert not (await scene.submit(MACHINES, machine("next", strategy="Always"))).allowed
+        assert not (await scene.submit(VIRTUAL_MACHINES, machine("next", strategy="Always"))).allowed
 
 
 @simulated
 async def test_an_account_of_such_a_name_elsewhere_is_nobody(scene: Scene) -> None:
     scene.limits(vms=NONE)
     async with scene.served():
-        scene.store(MACHINES, machine(strategy="Manual", printable="Stopped", acted="Manual", annotations=stamped()))
+        scene.store(VIRTUAL_MACHINES, machine(strategy="Manual", printable="Stopped", acted="Manual", annotations=stamped()))
         mine = "system:serviceaccount:team:kubevirt-controller"
-        assert not (await scene.change(MACHINES, "db", user=mine, status={"printableStatus": "Running"})).allowed
+        assert not (await scene.change(VIRTUAL_MACHINES, "db", user=mine, status={"printableStatus": "Running"})).allowed
 
 
 @simulated
@@ -191,11 +202,11 @@ async def test_of_fifty_starts_at_once_exactly_those_that_fit_are_admitted(scene
     scene.limits(vms={"cpu": "7500m", "memory": "9000Mi"})
     async with scene.served():
         for number in range(50):
-            scene.store(MACHINES, machine(f"vm-{number}", **STOPPED, annotations=stamped()))
+            scene.store(VIRTUAL_MACHINES, machine(f"vm-{number}", **STOPPED, annotations=stamped()))
         starts = {"runStrategy": "Always"}, {"runStrategy": "RerunOnFailure"}
         decided = await asyncio.gather(
-            *(scene.change(MACHINES, f"vm-{number}", spec=starts[number % 2]) for number in range(25)),
-            *(scene.change(MACHINES, f"vm-{number}", user=VIRT_API, status=START) for number in range(25, 50)),
+            *(scene.change(VIRTUAL_MACHINES, f"vm-{number}", spec=starts[number % 2]) for number in range(25)),
+            *(scene.change(VIRTUAL_MACHINES, f"vm-{number}", user=VIRT_API, status=START) for number in range(25, 50)),
         )
         assert sum(one.allowed for one in decided) == 7
         assert {one.code for one in decided if not one.allowed} == {403}
@@ -212,67 +223,69 @@ async def test_an_update_counts_its_growth_only(scene: Scene) -> None:
     scene.limits(vms={"cpu": "3"})
     async with scene.served():
         await fill(scene, 1)
-        assert (await scene.submit(MACHINES, machine(strategy="Always"))).allowed
+        assert (await scene.submit(VIRTUAL_MACHINES, machine(strategy="Always"))).allowed
         three = {"template": {"spec": {"domain": domain(cpu="3")}}}
-        assert not (await scene.change(MACHINES, "db", spec=three)).allowed
+        assert not (await scene.change(VIRTUAL_MACHINES, "db", spec=three)).allowed
         two = {"template": {"spec": {"domain": domain(cpu="2")}}}
-        assert (await scene.change(MACHINES, "db", spec=two)).allowed
-        assert scene.marks(MACHINES, "db")["takes"]["compute/vms"]["cpu"] == "2"
+        assert (await scene.change(VIRTUAL_MACHINES, "db", spec=two)).allowed
+        assert scene.marks(VIRTUAL_MACHINES, "db")["takes"]["compute/vms"]["cpu"] == "2"
 
 
 @simulated
 async def test_a_stopped_machine_may_be_made_larger_than_there_is_room_and_then_does_not_start(scene: Scene) -> None:
     scene.limits(vms=TWO)
     async with scene.served():
-        assert (await scene.submit(MACHINES, machine(**STOPPED))).allowed
+        assert (await scene.submit(VIRTUAL_MACHINES, machine(**STOPPED))).allowed
         larger = {"template": {"spec": {"domain": domain(cpu="9")}}}
-        assert (await scene.change(MACHINES, "db", spec=larger)).allowed
-        assert not (await scene.change(MACHINES, "db", spec={"runStrategy": "Always"})).allowed
+        assert (await scene.change(VIRTUAL_MACHINES, "db", spec=larger)).allowed
+        assert not (await scene.change(VIRTUAL_MACHINES, "db", spec={"runStrategy": "Always"})).allowed
 
 
 @simulated
 async def test_what_runs_keeps_its_cost_when_the_template_becomes_smaller(scene: Scene) -> None:
     async with scene.served():
-        assert (await scene.submit(MACHINES, machine(strategy="Always"))).allowed
+        assert (await scene.submit(VIRTUAL_MACHINES, machine(strategy="Always"))).allowed
         scene.store(INSTANCES, instance(owner=scene.uid("db"), annotations=stamped("{}", cost=ONE_COST)))
         smaller = {"template": {"spec": {"domain": SMALL}}}
-        assert (await scene.change(MACHINES, "db", spec=smaller)).allowed
-        assert scene.marks(MACHINES, "db") == {**MARKS, "cost": {"cpu": "1", "memory": "709Mi"}}, "and is known to be smaller"
+        assert (await scene.change(VIRTUAL_MACHINES, "db", spec=smaller)).allowed
+        assert scene.marks(VIRTUAL_MACHINES, "db") == {**MARKS, "cost": {"cpu": "1", "memory": "709Mi"}}, (
+            "and is known to be smaller"
+        )
         larger = {"template": {"spec": {"domain": LARGE}}}
-        assert (await scene.change(MACHINES, "db", spec=larger)).allowed
-        assert scene.marks(MACHINES, "db")["takes"]["compute/vms"]["cpu"] == "2"
+        assert (await scene.change(VIRTUAL_MACHINES, "db", spec=larger)).allowed
+        assert scene.marks(VIRTUAL_MACHINES, "db")["takes"]["compute/vms"]["cpu"] == "2"
         scene.remove(INSTANCES, "db")
-        assert (await scene.change(MACHINES, "db", spec=smaller)).allowed
-        assert scene.marks(MACHINES, "db")["takes"]["compute/vms"]["memory"] == "709Mi"
+        assert (await scene.change(VIRTUAL_MACHINES, "db", spec=smaller)).allowed
+        assert scene.marks(VIRTUAL_MACHINES, "db")["takes"]["compute/vms"]["memory"] == "709Mi"
 
 
 @simulated
 async def test_another_s_instance_of_that_name_does_not_count_for_the_machine(scene: Scene) -> None:
     async with scene.served():
-        assert (await scene.submit(MACHINES, machine(strategy="Always"))).allowed
+        assert (await scene.submit(VIRTUAL_MACHINES, machine(strategy="Always"))).allowed
         scene.store(INSTANCES, instance(owner="another", annotations=stamped("{}", cost='{"cpu":"64"}')))
         smaller = {"template": {"spec": {"domain": SMALL}}}
-        assert (await scene.change(MACHINES, "db", spec=smaller)).allowed
-        assert scene.marks(MACHINES, "db")["takes"]["compute/vms"]["cpu"] == "1"
+        assert (await scene.change(VIRTUAL_MACHINES, "db", spec=smaller)).allowed
+        assert scene.marks(VIRTUAL_MACHINES, "db")["takes"]["compute/vms"]["cpu"] == "1"
 
 
 @simulated
 async def test_a_machine_is_priced_anew_when_it_starts_as_its_instance_will_be(scene: Scene) -> None:
     """The stamp is from a time with another table."""
     async with scene.served():
-        scene.store(MACHINES, machine(**STOPPED, annotations=stamped('{"compute/vms":{"cpu":"1","memory":"1Mi"}}')))
-        assert (await scene.change(MACHINES, "db", metadata={"labels": {"a": "b"}})).allowed
-        assert scene.marks(MACHINES, "db")["takes"]["compute/vms"]["memory"] == "1Mi"
-        assert (await scene.change(MACHINES, "db", spec={"runStrategy": "Always"})).allowed
-        assert scene.marks(MACHINES, "db") == MARKS
+        scene.store(VIRTUAL_MACHINES, machine(**STOPPED, annotations=stamped('{"compute/vms":{"cpu":"1","memory":"1Mi"}}')))
+        assert (await scene.change(VIRTUAL_MACHINES, "db", metadata={"labels": {"a": "b"}})).allowed
+        assert scene.marks(VIRTUAL_MACHINES, "db")["takes"]["compute/vms"]["memory"] == "1Mi"
+        assert (await scene.change(VIRTUAL_MACHINES, "db", spec={"runStrategy": "Always"})).allowed
+        assert scene.marks(VIRTUAL_MACHINES, "db") == MARKS
 
 
 @simulated
 async def test_the_version_of_kubevirt_is_a_setting(scene: Scene) -> None:
     scene.settings = BY_V1_6
     async with scene.served():
-        assert (await scene.submit(MACHINES, machine())).allowed
-    assert scene.marks(MACHINES, "db")["cost"] == {"cpu": "1015m", "memory": str(V1_6)}
+        assert (await scene.submit(VIRTUAL_MACHINES, machine())).allowed
+    assert scene.marks(VIRTUAL_MACHINES, "db")["cost"] == {"cpu": "1015m", "memory": str(V1_6)}
 
 
 @pytest.mark.parametrize(("stamps", "checks"), [(DESIGNED, BY_V1_6), (BY_V1_6, DESIGNED)], ids=["to v1.6", "to the design's"])
@@ -283,12 +296,14 @@ async def test_replicas_may_charge_by_other_formulas_while_the_setting_is_being_
     scene.settings, scene.stamped_by = checks, stamps
     costs = COSTS if stamps is DESIGNED else {"cpu": "1015m", "memory": str(V1_6)}
     async with scene.served():
-        assert (await scene.submit(MACHINES, machine(strategy="Always"))).allowed
-        assert scene.marks(MACHINES, "db")["takes"] == {"compute/vms": costs}
+        assert (await scene.submit(VIRTUAL_MACHINES, machine(strategy="Always"))).allowed
+        assert scene.marks(VIRTUAL_MACHINES, "db")["takes"] == {"compute/vms": costs}
         made = await scene.submit(INSTANCES, instance(owner=scene.uid("db"), phase=""), user=KUBEVIRT)
         assert made.allowed, made.message
         assert scene.marks(INSTANCES, "db") == {"takes": {}, "cost": costs}
-        forged = await scene.submit(MACHINES, machine("more", strategy="Always"), behind={STAMP: '{"compute/vms":{"cpu":"1"}}'})
+        forged = await scene.submit(
+            VIRTUAL_MACHINES, machine("more", strategy="Always"), behind={STAMP: '{"compute/vms":{"cpu":"1"}}'}
+        )
         assert forged.code == 429, "no replica works that out"
 
 
@@ -308,26 +323,26 @@ async def test_a_stop_always_passes_in_a_namespace_that_is_over_its_share_too(sc
     scene.limits(vms=NONE)
     scene.exceeds()
     async with scene.served():
-        scene.store(MACHINES, machine(strategy="Always", printable="Running", created=True, annotations=stamped()))
-        assert (await scene.change(MACHINES, "db", **change)).allowed
+        scene.store(VIRTUAL_MACHINES, machine(strategy="Always", printable="Running", created=True, annotations=stamped()))
+        assert (await scene.change(VIRTUAL_MACHINES, "db", **change)).allowed
 
 
 @simulated
 async def test_a_machine_counts_until_kubevirt_says_that_it_has_stopped(scene: Scene) -> None:
     scene.limits(vms={"cpu": "1"})
     async with scene.served():
-        assert (await scene.submit(MACHINES, machine(strategy="Always"))).allowed
+        assert (await scene.submit(VIRTUAL_MACHINES, machine(strategy="Always"))).allowed
         up = {"printableStatus": "Running", "created": True, "runStrategy": "Always"}
-        assert (await scene.change(MACHINES, "db", user=KUBEVIRT, status=up)).allowed
-        assert (await scene.change(MACHINES, "db", spec={"runStrategy": "Halted"})).allowed
-        assert (await scene.change(MACHINES, "db", user=KUBEVIRT, status={"printableStatus": "Stopping"})).allowed
+        assert (await scene.change(VIRTUAL_MACHINES, "db", user=KUBEVIRT, status=up)).allowed
+        assert (await scene.change(VIRTUAL_MACHINES, "db", spec={"runStrategy": "Halted"})).allowed
+        assert (await scene.change(VIRTUAL_MACHINES, "db", user=KUBEVIRT, status={"printableStatus": "Stopping"})).allowed
         await settle()
-        assert not (await scene.submit(MACHINES, machine("next", strategy="Always"))).allowed
+        assert not (await scene.submit(VIRTUAL_MACHINES, machine("next", strategy="Always"))).allowed
         down = {"printableStatus": "Stopped", "created": None, "runStrategy": "Halted"}
-        assert (await scene.change(MACHINES, "db", user=KUBEVIRT, status=down)).allowed
+        assert (await scene.change(VIRTUAL_MACHINES, "db", user=KUBEVIRT, status=down)).allowed
         await settle()
         assert scene.counted() == {}
-        assert (await scene.submit(MACHINES, machine("next", strategy="Always"))).allowed
+        assert (await scene.submit(VIRTUAL_MACHINES, machine("next", strategy="Always"))).allowed
 
 
 # --- while the quota is exceeded -------------------------------------------------------------------------------------
@@ -379,12 +394,12 @@ async def test_what_may_be_changed_while_the_quota_is_exceeded(
 ) -> None:
     scene.exceeds()
     async with scene.served():
-        scene.store(MACHINES, merged(before, {}))
-        decided = await scene.change(MACHINES, "db", **change)
+        scene.store(VIRTUAL_MACHINES, merged(before, {}))
+        decided = await scene.change(VIRTUAL_MACHINES, "db", **change)
         assert decided.allowed is allowed
         if not allowed:
             assert decided.message.startswith("namespace team exceeds its quota (harvesterhci.io/exceedsQuota): ")
-            assert (await scene.change(MACHINES, "db", user=KUBEVIRT, **change)).allowed, "KubeVirt goes on"
+            assert (await scene.change(VIRTUAL_MACHINES, "db", user=KUBEVIRT, **change)).allowed, "KubeVirt goes on"
 
 
 @pytest.mark.parametrize(
@@ -399,7 +414,7 @@ async def test_what_may_be_changed_while_the_quota_is_exceeded(
 async def test_what_may_be_created_while_the_quota_is_exceeded(scene: Scene, value: str | None, allowed: bool) -> None:
     scene.exceeds(value)
     async with scene.served():
-        assert (await scene.submit(MACHINES, machine())).allowed is allowed
+        assert (await scene.submit(VIRTUAL_MACHINES, machine())).allowed is allowed
 
 
 # --- who tries to pay less -------------------------------------------------------------------------------------------
@@ -419,19 +434,19 @@ async def test_what_may_be_created_while_the_quota_is_exceeded(scene: Scene, val
 @simulated
 async def test_a_person_does_not_set_what_a_machine_takes(scene: Scene, forged: dict[str, str]) -> None:
     async with scene.served():
-        assert (await scene.submit(MACHINES, machine(strategy="Always", annotations=forged))).allowed
-        assert scene.marks(MACHINES, "db") == MARKS
+        assert (await scene.submit(VIRTUAL_MACHINES, machine(strategy="Always", annotations=forged))).allowed
+        assert scene.marks(VIRTUAL_MACHINES, "db") == MARKS
         for user in (PERSON, KUBEVIRT):
-            assert (await scene.change(MACHINES, "db", user=user, metadata={"annotations": dict(forged)})).allowed
-            assert scene.marks(MACHINES, "db") == MARKS
-        assert (await scene.change(MACHINES, "db", metadata={"annotations": {STAMP: None}})).allowed
-        assert scene.marks(MACHINES, "db") == MARKS, "nor takes it off"
+            assert (await scene.change(VIRTUAL_MACHINES, "db", user=user, metadata={"annotations": dict(forged)})).allowed
+            assert scene.marks(VIRTUAL_MACHINES, "db") == MARKS
+        assert (await scene.change(VIRTUAL_MACHINES, "db", metadata={"annotations": {STAMP: None}})).allowed
+        assert scene.marks(VIRTUAL_MACHINES, "db") == MARKS, "nor takes it off"
 
 
 @simulated
 async def test_what_another_webhook_writes_behind_ours_is_not_admitted(scene: Scene) -> None:
     async with scene.served():
-        decided = await scene.submit(MACHINES, machine(strategy="Always"), behind={STAMP: "{}"})
+        decided = await scene.submit(VIRTUAL_MACHINES, machine(strategy="Always"), behind={STAMP: "{}"})
         assert (decided.allowed, decided.code) == (False, 429)
         assert f"metadata.annotations[{STAMP}]: it is {{}}, and Ullage had stamped {ONE}" in decided.message
 
@@ -441,12 +456,14 @@ async def test_a_stamp_from_before_is_not_invented_by_an_edit_of_a_label(scene: 
     """Whoever follows stamps it; a person would be refused for what runs already."""
     scene.limits(vms=NONE)
     async with scene.served():
-        scene.store(MACHINES, machine(strategy="Always", printable="Running", created=True))
+        scene.store(VIRTUAL_MACHINES, machine(strategy="Always", printable="Running", created=True))
         forged = {"labels": {"a": "b"}, "annotations": {STAMP: "{}"}}
-        assert (await scene.change(MACHINES, "db", metadata=forged)).allowed
-        assert scene.marks(MACHINES, "db") == {}
+        assert (await scene.change(VIRTUAL_MACHINES, "db", metadata=forged)).allowed
+        assert scene.marks(VIRTUAL_MACHINES, "db") == {}
         ours = {"annotations": {STAMP: ONE}}
-        assert (await scene.change(MACHINES, "db", user=OURS, metadata=ours)).allowed, "although it does not fit: it runs"
+        assert (await scene.change(VIRTUAL_MACHINES, "db", user=OURS, metadata=ours)).allowed, (
+            "although it does not fit: it runs"
+        )
         await settle()
         assert scene.counted() == {"compute/vms": COSTS}
 
@@ -457,30 +474,32 @@ async def test_a_copy_that_we_make_is_not_made_with_the_stamp_of_the_original(sc
     async with scene.served():
         await fill(scene)
         copied = machine("copy", strategy="Always", annotations=stamped("{}"))
-        assert not (await scene.submit(MACHINES, copied, user=OURS)).allowed, "nor past the limit"
-        assert (await scene.submit(MACHINES, machine("copy", annotations=stamped("{}")), user=OURS)).allowed
-        assert scene.marks(MACHINES, "copy") == MARKS
+        assert not (await scene.submit(VIRTUAL_MACHINES, copied, user=OURS)).allowed, "nor past the limit"
+        assert (await scene.submit(VIRTUAL_MACHINES, machine("copy", annotations=stamped("{}")), user=OURS)).allowed
+        assert scene.marks(VIRTUAL_MACHINES, "copy") == MARKS
         larger = {"template": {"spec": {"domain": LARGE}}}
-        assert (await scene.change(MACHINES, "copy", user=OURS, spec=larger)).allowed
-        assert scene.marks(MACHINES, "copy")["takes"]["compute/vms"]["cpu"] == "2", "a template that we put back is priced"
+        assert (await scene.change(VIRTUAL_MACHINES, "copy", user=OURS, spec=larger)).allowed
+        assert scene.marks(VIRTUAL_MACHINES, "copy")["takes"]["compute/vms"]["cpu"] == "2", (
+            "a template that we put back is priced"
+        )
 
 
 @simulated
 async def test_nobody_but_kubevirt_says_that_a_machine_has_stopped_while_its_instance_lives(scene: Scene) -> None:
     async with scene.served():
         up = machine(strategy="Manual", printable="Running", acted="Manual", created=True, annotations=stamped())
-        scene.store(MACHINES, up)
+        scene.store(VIRTUAL_MACHINES, up)
         scene.store(INSTANCES, instance(owner=scene.uid("db"), annotations=stamped("{}", cost=ONE_COST)))
         lie = {"printableStatus": "Stopped"}
-        refused = await scene.change(MACHINES, "db", status=lie)
+        refused = await scene.change(VIRTUAL_MACHINES, "db", status=lie)
         assert refused.code == 403
         assert refused.message == (
             "status.printableStatus Stopped: VM team/db has an instance, which is Running; only KubeVirt says that it has"
             " stopped. Next: ullage vm stop db -n team"
         )
-        assert not (await scene.change(MACHINES, "db", status={"printableStatus": None, "created": None})).allowed
+        assert not (await scene.change(VIRTUAL_MACHINES, "db", status={"printableStatus": None, "created": None})).allowed
         scene.store(INSTANCES, instance(owner=scene.uid("db"), phase="Succeeded", annotations=stamped("{}", cost=ONE_COST)))
-        assert (await scene.change(MACHINES, "db", status=lie)).allowed, "it has come to its end"
+        assert (await scene.change(VIRTUAL_MACHINES, "db", status=lie)).allowed, "it has come to its end"
 
 
 @simulated
@@ -488,9 +507,9 @@ async def test_an_annotation_is_not_changed_by_way_of_the_status(scene: Scene) -
     scene.limits(vms=TWO)
     async with scene.served():
         await fill(scene)
-        scene.store(MACHINES, machine(strategy="Manual", printable="Stopped", acted="Manual", annotations=stamped()))
-        forged = merged(scene.body(MACHINES, "db"), {"metadata": {"annotations": {STAMP: "{}"}}, "status": START})
-        assert not (await scene.submit(MACHINES, forged, subresource="status")).allowed
+        scene.store(VIRTUAL_MACHINES, machine(strategy="Manual", printable="Stopped", acted="Manual", annotations=stamped()))
+        forged = merged(scene.body(VIRTUAL_MACHINES, "db"), {"metadata": {"annotations": {STAMP: "{}"}}, "status": START})
+        assert not (await scene.submit(VIRTUAL_MACHINES, forged, subresource="status")).allowed
 
 
 @simulated
@@ -498,9 +517,9 @@ async def test_a_forged_status_in_the_machine_itself_hides_no_start(scene: Scene
     scene.limits(vms=TWO)
     async with scene.served():
         await fill(scene)
-        scene.store(MACHINES, machine(**STOPPED, annotations=stamped(cost=ONE_COST)))
+        scene.store(VIRTUAL_MACHINES, machine(**STOPPED, annotations=stamped(cost=ONE_COST)))
         forged = machine(strategy="RerunOnFailure", printable="Stopped", acted="RerunOnFailure", annotations=stamped())
-        assert (await scene.submit(MACHINES, forged)).code == 403
+        assert (await scene.submit(VIRTUAL_MACHINES, forged)).code == 403
 
 
 @simulated
@@ -509,6 +528,6 @@ async def test_a_dry_run_is_decided_and_books_nothing(scene: Scene) -> None:
     async with scene.served():
         await fill(scene, 1)
         for _ in range(3):
-            assert (await scene.submit(MACHINES, machine(strategy="Always"), dry_run=True)).allowed
-        assert (await scene.submit(MACHINES, machine(strategy="Always"))).allowed
-        assert not (await scene.submit(MACHINES, machine("more", strategy="Always"), dry_run=True)).allowed
+            assert (await scene.submit(VIRTUAL_MACHINES, machine(strategy="Always"), dry_run=True)).allowed
+        assert (await scene.submit(VIRTUAL_MACHINES, machine(strategy="Always"))).allowed
+        assert not (await scene.submit(VIRTUAL_MACHINES, machine("more", strategy="Always"), dry_run=True)).allowed

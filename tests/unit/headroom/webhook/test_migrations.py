@@ -12,7 +12,7 @@ from tests.unit.headroom.scene import KUBEVIRT, OURS, PERSON, Scene, simulated
 from ullage.headroom.settings import Settings
 from ullage.headroom.webhook.migrations import MigrationFacts, review_migration
 from ullage.kube.builtin.core import CORE_QUOTAS
-from ullage.kube.builtin.watched_pods import PODS
+from ullage.kube.builtin.watched_pods import WATCHED_PODS
 from ullage.ledger.charging.stamps import COST, STAMP
 from ullage.vms.api.machines import WHOLE_INSTANCES, WholeInstance
 from ullage.vms.api.migrations import MIGRATIONS
@@ -231,7 +231,7 @@ def pod(scene: Scene, name: str, *, cpu: str = "1", migration_uid: str = "", del
     meta: Json = {"name": name, "namespace": TEAM, "labels": {}}
     meta |= {"labels": {"kubevirt.io/migrationJobUID": migration_uid}} if migration_uid else {}
     meta |= {"deletionTimestamp": "2026-05-01T12:00:00Z"} if deleted else {}
-    scene.server.put(PODS, made(PODS, {"metadata": meta, "spec": {"containers": [limits]}}))
+    scene.server.put(WATCHED_PODS, made(WATCHED_PODS, {"metadata": meta, "spec": {"containers": [limits]}}))
 
 
 TWO_FIT = {"cpu": "2", "memory": "2560Mi"}
@@ -326,7 +326,7 @@ async def test_what_the_pod_asks_for_counts_as_kubevirt_renders_it(scene: Scene,
     meta = {"name": "asks", "namespace": TEAM}
     body = {"metadata": meta, "spec": {"hard": hard}, "status": {"hard": hard, "used": {"requests.cpu": used}}}
     asks = {"name": "c", "resources": {"requests": {"cpu": used}}}
-    scene.server.put(PODS, made(PODS, {"metadata": {**meta, "labels": {}}, "spec": {"containers": [asks]}}))
+    scene.server.put(WATCHED_PODS, made(WATCHED_PODS, {"metadata": {**meta, "labels": {}}, "spec": {"containers": [asks]}}))
     async with scene.served():
         scene.server.put(CORE_QUOTAS, made(CORE_QUOTAS, body))
         await scene.seen()

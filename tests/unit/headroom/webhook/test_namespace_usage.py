@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from tests.unit.headroom.builders import TEAM, Json, machine
-from tests.unit.headroom.scene import MACHINES, Scene, simulated
+from tests.unit.headroom.scene import VIRTUAL_MACHINES, Scene, simulated
 from ullage.headroom.shares import MAINTENANCE_QUOTA, RESOURCE_QUOTA
 from ullage.kube.builtin.core import NAMESPACES
 
@@ -22,7 +22,7 @@ async def test_what_is_booked_and_there_as_well_counts_once(scene: Scene) -> Non
     async with scene.served():
         assert (await scene.submit(NAMESPACES, namespace("4"))).allowed
         for name in ("one", "two"):
-            assert (await scene.submit(MACHINES, machine(name, strategy="Always"))).allowed
+            assert (await scene.submit(VIRTUAL_MACHINES, machine(name, strategy="Always"))).allowed
         await asyncio.sleep(1)  # caches have both; the second one is still pending in the ledger
         assert scene.counted()["compute/vms"]["cpu"] == "2"
         decided = await scene.submit(NAMESPACES, namespace("3"))
@@ -38,7 +38,7 @@ async def test_a_booking_counts_at_once(scene: Scene) -> None:
     scene.limits(vms={"cpu": "2"}, maintenance={"cpu": "2"})
     async with scene.served():
         assert (await scene.submit(NAMESPACES, namespace("4"))).allowed
-        assert (await scene.submit(MACHINES, machine("one", strategy="Always"))).allowed
+        assert (await scene.submit(VIRTUAL_MACHINES, machine("one", strategy="Always"))).allowed
         decided = await scene.submit(NAMESPACES, namespace("1"))
         assert (decided.code, "takes 1 core (1 core of it reserved) of cpu" in decided.message) == (403, True)
 
@@ -48,7 +48,7 @@ async def test_before_there_is_a_ledger_what_stands_on_the_objects_counts(scene:
     async with scene.served():
         assert (await scene.submit(NAMESPACES, namespace(None))).allowed
         for name in ("one", "two"):
-            assert (await scene.submit(MACHINES, machine(name, strategy="Always"))).allowed
+            assert (await scene.submit(VIRTUAL_MACHINES, machine(name, strategy="Always"))).allowed
         await asyncio.sleep(1)
         decided = await scene.submit(NAMESPACES, namespace("3"))
         assert "takes 2 cores of cpu, and 1.5 cores would be left" in decided.message

@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.headroom.builders import TEAM
 from tests.unit.headroom.scene import KUBEVIRT, OURS, PERSON, Scene, simulated
-from ullage.kube.builtin.watched_pods import PODS
+from ullage.kube.builtin.watched_pods import WATCHED_PODS
 from ullage.kube.review import Hook, Review
 from ullage.ledger.charging.stamps import STAMP
 
@@ -32,8 +32,8 @@ def pod(name: str = "web", *, cpu: str = "1", **meta: Any) -> Json:
 async def test_pods_share_the_room_of_vms_and_leave_the_reserve_alone(scene: Scene) -> None:
     scene.limits(vms=ROOM, maintenance=ROOM)
     async with scene.served():
-        assert (await scene.submit(PODS, pod(cpu="2"))).allowed
-        refused = await scene.submit(PODS, pod("second"))
+        assert (await scene.submit(WATCHED_PODS, pod(cpu="2"))).allowed
+        refused = await scene.submit(WATCHED_PODS, pod("second"))
     assert refused.code == 403
     assert refused.message == (
         "VM available resources are insufficient: cpu: asked 1 core, used 2 cores, pending 0, share 2 cores. Next: ullage usage"
@@ -56,23 +56,23 @@ async def test_pods_share_the_room_of_vms_and_leave_the_reserve_alone(scene: Sce
 async def test_who_makes_pods_that_are_free(scene: Scene, user: str, meta: Json, free: bool) -> None:
     scene.limits(vms={"cpu": "0", "memory": "0"})
     async with scene.served():
-        decided = await scene.submit(PODS, pod(**meta), user=user)
+        decided = await scene.submit(WATCHED_PODS, pod(**meta), user=user)
     assert decided.allowed is free
     if free:
-        assert scene.marks(PODS, "web") == {"takes": {}}
+        assert scene.marks(WATCHED_PODS, "web") == {"takes": {}}
 
 
 @simulated
 async def test_a_forged_mark_is_taken_off(scene: Scene) -> None:
     async with scene.served():
-        assert (await scene.submit(PODS, pod(annotations={STAMP: "{}", "mine": "1"}))).allowed
-    assert scene.body(PODS, "web")["metadata"]["annotations"] == {"mine": "1"}
+        assert (await scene.submit(WATCHED_PODS, pod(annotations={STAMP: "{}", "mine": "1"}))).allowed
+    assert scene.body(WATCHED_PODS, "web")["metadata"]["annotations"] == {"mine": "1"}
 
 
 @simulated
 async def test_another_webhook_behind_ours_cannot_mark_it(scene: Scene) -> None:
     async with scene.served():
-        refused = await scene.submit(PODS, pod(), behind={STAMP: "{}"})
+        refused = await scene.submit(WATCHED_PODS, pod(), behind={STAMP: "{}"})
     assert refused.code == 429
     assert refused.message.startswith("metadata.annotations[ullage.io/takes]: it is {}, and Ullage had stamped none")
 
@@ -80,20 +80,20 @@ async def test_another_webhook_behind_ours_cannot_mark_it(scene: Scene) -> None:
 @pytest.mark.parametrize("subresource", ["", "status"])
 @simulated
 async def test_nobody_marks_a_pod_later(scene: Scene, subresource: str) -> None:
-    scene.store(PODS, pod(ownerReferences=[OWNER]))
+    scene.store(WATCHED_PODS, pod(ownerReferences=[OWNER]))
     async with scene.served():
         body = pod(ownerReferences=[OWNER], annotations={STAMP: "{}"})
-        assert (await scene.submit(PODS, body, subresource=subresource, apart=False)).allowed
-    assert STAMP not in scene.body(PODS, "web")["metadata"].get("annotations", {})
+        assert (await scene.submit(WATCHED_PODS, body, subresource=subresource, apart=False)).allowed
+    assert STAMP not in scene.body(WATCHED_PODS, "web")["metadata"].get("annotations", {})
 
 
 @simulated
 async def test_we_mark_those_that_were_there_before_us(scene: Scene) -> None:
     scene.limits(vms={"cpu": "0", "memory": "0"})
-    scene.store(PODS, pod(ownerReferences=[OWNER]))
+    scene.store(WATCHED_PODS, pod(ownerReferences=[OWNER]))
     async with scene.served():
-        assert (await scene.submit(PODS, pod(**MARKED), user=OURS, apart=False)).allowed
-    assert scene.marks(PODS, "web") == {"takes": {}}
+        assert (await scene.submit(WATCHED_PODS, pod(**MARKED), user=OURS, apart=False)).allowed
+    assert scene.marks(WATCHED_PODS, "web") == {"takes": {}}
 
 
 @pytest.mark.parametrize(
@@ -103,9 +103,9 @@ async def test_we_mark_those_that_were_there_before_us(scene: Scene) -> None:
 async def test_one_that_is_taken_from_its_instance_has_to_fit(scene: Scene, room: str, allowed: bool) -> None:
     """Nobody would end it with the VM any more: it would run for nothing."""
     scene.limits(vms={"cpu": room, "memory": "4Gi"})
-    scene.store(PODS, pod(**MARKED))
+    scene.store(WATCHED_PODS, pod(**MARKED))
     async with scene.served():
-        assert (await scene.submit(PODS, pod(annotations={STAMP: "{}"}), apart=False)).allowed is allowed
+        assert (await scene.submit(WATCHED_PODS, pod(annotations={STAMP: "{}"}), apart=False)).allowed is allowed
 
 
 @pytest.mark.parametrize(
@@ -126,9 +126,9 @@ async def test_one_that_is_taken_from_its_instance_has_to_fit(scene: Scene, room
 @simulated
 async def test_a_pod_that_is_resized(scene: Scene, user: str, meta: Json, allowed: bool, text: str) -> None:
     scene.limits(vms={"cpu": "2", "memory": "4Gi"})
-    scene.store(PODS, pod(**meta))
+    scene.store(WATCHED_PODS, pod(**meta))
     async with scene.served():
-        decided = await scene.submit(PODS, pod(cpu="3", **meta), user=user, subresource="resize", apart=False)
+        decided = await scene.submit(WATCHED_PODS, pod(cpu="3", **meta), user=user, subresource="resize", apart=False)
     assert decided.allowed is allowed
     assert decided.message.startswith(text)
 
@@ -136,9 +136,9 @@ async def test_a_pod_that_is_resized(scene: Scene, user: str, meta: Json, allowe
 @simulated
 async def test_a_pod_that_is_resized_pays_its_growth_alone(scene: Scene) -> None:
     scene.limits(vms={"cpu": "2", "memory": "1Gi"})
-    scene.store(PODS, pod())
+    scene.store(WATCHED_PODS, pod())
     async with scene.served():
-        assert (await scene.submit(PODS, pod(cpu="2"), subresource="resize", apart=False)).allowed
+        assert (await scene.submit(WATCHED_PODS, pod(cpu="2"), subresource="resize", apart=False)).allowed
 
 
 async def ask(hook: Hook, review: Review) -> int:

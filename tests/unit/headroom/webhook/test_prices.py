@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.unit.headroom.builders import TEAM, domain, instance, machine, made
-from tests.unit.headroom.scene import INSTANCES, KUBEVIRT, MACHINES, Scene, simulated
+from tests.unit.headroom.scene import INSTANCES, KUBEVIRT, VIRTUAL_MACHINES, Scene, simulated
 from ullage.headroom.settings import Settings
 from ullage.kube.builtin.core import CORE_QUOTAS
 from ullage.vms.api.kubevirts import KUBEVIRTS
@@ -28,7 +28,7 @@ def core_quota(scene: Scene, **hard: str) -> None:
 
 
 def memory(scene: Scene, name: str) -> int:
-    return int(scene.marks(MACHINES, name)["cost"]["memory"])
+    return int(scene.marks(VIRTUAL_MACHINES, name)["cost"]["memory"])
 
 
 @simulated
@@ -37,12 +37,12 @@ async def test_machines_are_charged_by_the_kubevirt_object_as_it_is_when_they_ar
     async with scene.served():
         kubevirt(scene, "v1.4.0", additionalGuestMemoryOverheadRatio="1.5")
         await scene.seen()
-        assert (await scene.submit(MACHINES, machine("old"))).allowed
+        assert (await scene.submit(VIRTUAL_MACHINES, machine("old"))).allowed
         around = (210 + 8 + 8 + 2 + 16 + 100) * MI
         assert memory(scene, "old") == 1024 * MI + around + int(-(-around // 1000) * 0.5) * 1000 + CONSOLE
         kubevirt(scene, "v1.6.0")
         await scene.seen()
-        assert (await scene.submit(MACHINES, machine("new"))).allowed
+        assert (await scene.submit(VIRTUAL_MACHINES, machine("new"))).allowed
         assert memory(scene, "new") == (1024 + 220 + 8 + 8 + 2 + 32 + 100) * MI + CONSOLE
 
 
@@ -52,14 +52,14 @@ async def test_a_core_quota_on_memory_doubles_what_a_vm_without_a_limit_may_use(
     scene.settings, template = Settings(), domain()
     del template["resources"]
     async with scene.served():
-        assert (await scene.submit(MACHINES, machine("free", template=template))).allowed
+        assert (await scene.submit(VIRTUAL_MACHINES, machine("free", template=template))).allowed
         around = (220 + 8 + 8 + 32) * MI + -(-924 * MI // 1000) * 1000 // 512
         assert memory(scene, "free") == 924 * MI + around + CONSOLE
         core_quota(scene, memory="10Gi")
         await scene.seen()
-        assert (await scene.submit(MACHINES, machine(strategy="Always", template=template))).allowed
+        assert (await scene.submit(VIRTUAL_MACHINES, machine(strategy="Always", template=template))).allowed
         assert memory(scene, "db") == 2 * (924 * MI + around) + CONSOLE
         body = instance(owner=scene.uid("db"), phase="Running", given=template)
         answer = await scene.submit(INSTANCES, body, user=KUBEVIRT)
         assert answer.allowed, answer.message
-        assert scene.marks(INSTANCES, "db") == {"takes": {}, "cost": scene.marks(MACHINES, "db")["cost"]}
+        assert scene.marks(INSTANCES, "db") == {"takes": {}, "cost": scene.marks(VIRTUAL_MACHINES, "db")["cost"]}

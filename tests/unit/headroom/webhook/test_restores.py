@@ -9,15 +9,15 @@ import pytest
 from msgspec.structs import replace
 
 from tests.unit.headroom.builders import TEAM, machine
-from tests.unit.headroom.scene import DESIGNED, MACHINES, OURS, PERSON, Scene, simulated
+from tests.unit.headroom.scene import DESIGNED, OURS, PERSON, VIRTUAL_MACHINES, Scene, simulated
 from ullage.headroom.settings import Settings
 from ullage.kube.cache.indexer import Key
 from ullage.ledger.api import LEDGERS
 from ullage.ledger.charging.stamps import STAMP
 from ullage.ledger.codec import book_of
-from ullage.vms.api.backups import BACKUPS
+from ullage.vms.api.backups import VM_BACKUPS
 from ullage.vms.api.instance_types import CLUSTER_INSTANCE_TYPES
-from ullage.vms.api.restores import RESTORES
+from ullage.vms.api.restores import VM_RESTORES
 
 Json = dict[str, Any]
 ONE_FITS = {"cpu": "1", "memory": "1280Mi"}
@@ -30,7 +30,7 @@ def backup(source: Json | None = None) -> Json:
     spec = {"source": {"name": "db"}}
     status = {"source": {"metadata": {"name": "db"}, "spec": kept["spec"]}, "readyToUse": True}
     meta = {"name": "monday", "namespace": TEAM}
-    return {"apiVersion": BACKUPS.api_version, "kind": BACKUPS.kind, "metadata": meta, "spec": spec, "status": status}
+    return {"apiVersion": VM_BACKUPS.api_version, "kind": VM_BACKUPS.kind, "metadata": meta, "spec": spec, "status": status}
 
 
 def restore(
@@ -43,8 +43,8 @@ def restore(
         **({} if start is None else {"start": start}),
     }
     return {
-        "apiVersion": RESTORES.api_version,
-        "kind": RESTORES.kind,
+        "apiVersion": VM_RESTORES.api_version,
+        "kind": VM_RESTORES.kind,
         "metadata": {"name": name, "namespace": TEAM, **meta},
         "spec": spec,
         "status": status or {},
@@ -67,8 +67,8 @@ def lower(scene: Scene, vms: Json) -> None:
 
 async def held(scene: Scene) -> str:
     """A restore that has been admitted; its uid."""
-    assert (await scene.submit(RESTORES, restore())).allowed
-    return str(scene.body(RESTORES, "copy")["metadata"]["uid"])
+    assert (await scene.submit(VM_RESTORES, restore())).allowed
+    return str(scene.body(VM_RESTORES, "copy")["metadata"]["uid"])
 
 
 @pytest.mark.parametrize(
@@ -85,20 +85,20 @@ async def held(scene: Scene) -> str:
 @simulated
 async def test_what_a_restore_is_stamped_with(scene: Scene, wanted: Json, takes: Json) -> None:
     scene.settings = MANAGE
-    scene.store(BACKUPS, backup())
+    scene.store(VM_BACKUPS, backup())
     async with scene.served():
-        assert (await scene.submit(RESTORES, wanted)).allowed
-    assert scene.marks(RESTORES, "copy") == takes
+        assert (await scene.submit(VM_RESTORES, wanted)).allowed
+    assert scene.marks(VM_RESTORES, "copy") == takes
 
 
 @simulated
 async def test_one_that_does_not_fit_is_refused_when_it_is_created(scene: Scene) -> None:
     scene.settings = MANAGE
     scene.limits(vms={"cpu": "0", "memory": "4Gi"})
-    scene.store(BACKUPS, backup())
+    scene.store(VM_BACKUPS, backup())
     async with scene.served():
-        refused = await scene.submit(RESTORES, restore())
-        assert (await scene.submit(RESTORES, restore("stopped", start=False))).allowed
+        refused = await scene.submit(VM_RESTORES, restore())
+        assert (await scene.submit(VM_RESTORES, restore("stopped", start=False))).allowed
     assert refused.message == (
         "VM available resources are insufficient: cpu: asked 1 core, used 0, pending 0, share 0. Next: ullage usage -n team,"
         " then ullage vm stop NAME -n team, or have the quota raised"
@@ -109,21 +109,21 @@ async def test_one_that_does_not_fit_is_refused_when_it_is_created(scene: Scene)
 async def test_a_manifest_of_harvester_is_refused_while_the_namespace_is_full_and_books_its_room(scene: Scene) -> None:
     scene.settings = MANAGE
     scene.limits(vms=ONE_FITS)
-    scene.store(BACKUPS, backup())
+    scene.store(VM_BACKUPS, backup())
     async with scene.served():
-        assert (await scene.submit(RESTORES, restore("first", start=None))).allowed
-        refused = await scene.submit(RESTORES, restore("second", start=None))
+        assert (await scene.submit(VM_RESTORES, restore("first", start=None))).allowed
+        refused = await scene.submit(VM_RESTORES, restore("second", start=None))
         assert refused.message.startswith("VM available resources are insufficient: cpu: asked 1 core")
-        scene.store(BACKUPS, backup(machine(strategy="Halted")))
-        assert (await scene.submit(RESTORES, restore("halted", start=None))).allowed, "it takes nothing"
+        scene.store(VM_BACKUPS, backup(machine(strategy="Halted")))
+        assert (await scene.submit(VM_RESTORES, restore("halted", start=None))).allowed, "it takes nothing"
 
 
 @simulated
 async def test_a_backup_whose_vm_cannot_be_priced_is_refused_by_the_field(scene: Scene) -> None:
     scene.settings = MANAGE
-    scene.store(BACKUPS, backup(machine(template={"memory": {"guest": "much"}})))
+    scene.store(VM_BACKUPS, backup(machine(template={"memory": {"guest": "much"}})))
     async with scene.served():
-        refused = await scene.submit(RESTORES, restore())
+        refused = await scene.submit(VM_RESTORES, restore())
     assert (refused.code, refused.causes[0].field) == (422, "spec.virtualMachineBackupName")
     assert refused.message.startswith(
         "spec.virtualMachineBackupName: what the VM of the backup would cost cannot be told: spec.template.spec.domain.memory"
@@ -144,7 +144,7 @@ async def test_a_backup_whose_vm_cannot_be_priced_is_refused_by_the_field(scene:
 async def test_how_long_it_holds_room(scene: Scene, status: Json, takes: Json) -> None:
     scene.settings = MANAGE
     stamp = '{"compute/vms":{"cpu":"1","memory":"1222Mi"}}'
-    scene.store(RESTORES, restore(status=status, annotations={STAMP: stamp}))
+    scene.store(VM_RESTORES, restore(status=status, annotations={STAMP: stamp}))
     async with scene.served():
         assert scene.counted() == takes
 
@@ -153,10 +153,10 @@ async def test_how_long_it_holds_room(scene: Scene, status: Json, takes: Json) -
 @simulated
 async def test_nobody_else_says_that_it_is_done(scene: Scene, user: str) -> None:
     scene.settings = MANAGE
-    scene.store(BACKUPS, backup())
+    scene.store(VM_BACKUPS, backup())
     async with scene.served():
         await held(scene)
-        said = await scene.change(RESTORES, "copy", user=user, status={"complete": True})
+        said = await scene.change(VM_RESTORES, "copy", user=user, status={"complete": True})
     assert said.allowed is (user == OURS)
     if user == PERSON:
         assert said.message == (
@@ -171,16 +171,16 @@ async def test_nobody_else_says_that_it_is_done(scene: Scene, user: str) -> None
 async def test_its_vm_takes_over_the_room_that_it_held(scene: Scene) -> None:
     scene.settings = MANAGE
     scene.limits(vms=ONE_FITS)
-    scene.store(BACKUPS, backup())
+    scene.store(VM_BACKUPS, backup())
     async with scene.served():
         uid = await held(scene)
-        assert not (await scene.submit(MACHINES, machine("other", strategy="Always"))).allowed, "the room is held"
-        assert (await scene.submit(MACHINES, copied(uid), user=OURS)).allowed
+        assert not (await scene.submit(VIRTUAL_MACHINES, machine("other", strategy="Always"))).allowed, "the room is held"
+        assert (await scene.submit(VIRTUAL_MACHINES, copied(uid), user=OURS)).allowed
         made = {"targetUID": scene.uid("db-copy")}
-        assert (await scene.change(RESTORES, "copy", user=OURS, status=made)).allowed
+        assert (await scene.change(VM_RESTORES, "copy", user=OURS, status=made)).allowed
         await scene.seen()
         assert scene.counted() == TAKES, "once, and not twice"
-        assert not (await scene.submit(MACHINES, machine("other", strategy="Always"))).allowed
+        assert not (await scene.submit(VIRTUAL_MACHINES, machine("other", strategy="Always"))).allowed
 
 
 @pytest.mark.parametrize(
@@ -197,10 +197,10 @@ async def test_its_vm_takes_over_the_room_that_it_held(scene: Scene) -> None:
 async def test_nothing_else_does(scene: Scene, user: str, uid: str, template: Json | None) -> None:
     scene.settings = MANAGE
     scene.limits(vms=ONE_FITS)
-    scene.store(BACKUPS, backup())
+    scene.store(VM_BACKUPS, backup())
     async with scene.served():
         found = await held(scene)
-        refused = await scene.submit(MACHINES, copied(uid or found, template=template), user=user)
+        refused = await scene.submit(VIRTUAL_MACHINES, copied(uid or found, template=template), user=user)
     assert (refused.code, refused.allowed) == (403, False)
     assert refused.message.startswith("VM available resources are insufficient: ")
 
@@ -220,9 +220,9 @@ async def test_one_that_holds_no_room_any_more_has_none_to_give(scene: Scene, ch
     body = restore(annotations={STAMP: '{"compute/vms":{"cpu":"1","memory":"1222Mi"}}'}, uid="the-one")
     for key, value in change.items():
         body[key] = {**body[key], **value}
-    scene.store(RESTORES, body)
+    scene.store(VM_RESTORES, body)
     async with scene.served():
-        refused = await scene.submit(MACHINES, copied("the-one"), user=OURS)
+        refused = await scene.submit(VIRTUAL_MACHINES, copied("the-one"), user=OURS)
     assert refused.message.startswith("VM available resources are insufficient: ")
 
 
@@ -230,14 +230,14 @@ async def test_one_that_holds_no_room_any_more_has_none_to_give(scene: Scene, ch
 async def test_where_the_room_is_gone_its_vm_does_not_run_and_may_be_made_halted(scene: Scene) -> None:
     scene.settings = MANAGE
     scene.limits(vms=ONE_FITS)
-    scene.store(BACKUPS, backup())
+    scene.store(VM_BACKUPS, backup())
     async with scene.served():
         uid = await held(scene)
         lower(scene, {"cpu": "500m", "memory": "1280Mi"})
         await scene.seen()
-        refused = await scene.submit(MACHINES, copied(uid), user=OURS)
+        refused = await scene.submit(VIRTUAL_MACHINES, copied(uid), user=OURS)
         assert refused.message.startswith("VM available resources are insufficient: cpu: asked 1 core, used 1 core, ")
-        assert (await scene.submit(MACHINES, copied(uid, strategy="Halted"), user=OURS)).allowed
+        assert (await scene.submit(VIRTUAL_MACHINES, copied(uid, strategy="Halted"), user=OURS)).allowed
 
 
 @simulated
@@ -245,7 +245,7 @@ async def test_one_that_goes_while_its_vm_is_booked_gives_it_nothing(scene: Scen
     """Whoever was admitted in between would have been admitted to the same room."""
     scene.settings = MANAGE
     scene.limits(vms=ONE_FITS)
-    scene.store(BACKUPS, backup())
+    scene.store(VM_BACKUPS, backup())
     async with scene.served():
         uid = await held(scene)
 
@@ -253,10 +253,10 @@ async def test_one_that_goes_while_its_vm_is_booked_gives_it_nothing(scene: Scen
             found = book_of(scene.server.get(LEDGERS, LEDGER), now=datetime(2026, 1, 1, tzinfo=UTC))
             if any(key.endswith("/db-copy") for key in found.pending):
                 scene.server.committed = lambda: None
-                scene.remove(RESTORES, "copy")
+                scene.remove(VM_RESTORES, "copy")
 
         scene.server.committed = gone
-        refused = await scene.submit(MACHINES, copied(uid), user=OURS)
+        refused = await scene.submit(VIRTUAL_MACHINES, copied(uid), user=OURS)
     assert (refused.code, refused.message) == (
         429,
         "what held room for this VM is gone, and it has to fit by itself; try again",
@@ -283,8 +283,8 @@ async def test_a_restore_of_a_vm_with_an_instance_type_holds_what_the_type_says(
     )
     source = machine(strategy="Always", template={"devices": {}})
     source["spec"]["instancetype"] = {"name": kept}
-    scene.store(BACKUPS, backup(source))
+    scene.store(VM_BACKUPS, backup(source))
     async with scene.served():
-        refused = await scene.submit(RESTORES, restore())
+        refused = await scene.submit(VM_RESTORES, restore())
     assert refused.code == code
     assert said in refused.message

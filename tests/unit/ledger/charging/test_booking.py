@@ -16,7 +16,7 @@ from ullage.ledger.charging.methods import CAPACITY
 from ullage.ledger.charging.raising import NoRoom
 from ullage.ledger.charging.stamps import FREE, STAMP, BadStamp, stamp_of
 from ullage.ledger.charging.waiting import ONE_PLACE, WAITS, YES, place_of
-from ullage.snapshots.api.ga.types import SNAPSHOTS
+from ullage.snapshots.api.ga.types import VOLUME_SNAPSHOTS
 
 
 def meta(text: str | None) -> Meta:
@@ -62,22 +62,22 @@ def test_the_stamp_for_what_was_measured(had: int, amount: int, lower: bool, wan
 def made(api: ChargedApi, *, taken: int = 5, **changed: Any) -> Any:
     body = {"metadata": {"name": "snap", "namespace": "team", "annotations": {STAMP: stamp(taken)}, **changed}}
     body |= {"spec": {"source": {"persistentVolumeClaimName": "db"}}}
-    api.put(SNAPSHOTS, body)
+    api.put(VOLUME_SNAPSHOTS, body)
 
 
 async def seen(api: ChargedApi) -> Any:
-    return await api.find(SNAPSHOTS, "snap", "team")
+    return await api.find(VOLUME_SNAPSHOTS, "snap", "team")
 
 
 async def test_it_is_looked_at_anew_where_somebody_else_has_written() -> None:
     api = ChargedApi(10)
     made(api)
     old = await seen(api)
-    api.edit(SNAPSHOTS, "snap", "team", merge={"metadata": {"labels": {"a": "b"}, "annotations": {STAMP: stamp(7)}}})
-    found = await book(api, SNAPSHOTS, old, 6, lower=False)
+    api.edit(VOLUME_SNAPSHOTS, "snap", "team", merge={"metadata": {"labels": {"a": "b"}, "annotations": {STAMP: stamp(7)}}})
+    found = await book(api, VOLUME_SNAPSHOTS, old, 6, lower=False)
     assert found is not None
     assert stamp_of(found.metadata) == stamp_of(meta(stamp(7)))  # which the other one raised
-    found = await book(api, SNAPSHOTS, old, 9, lower=True)
+    found = await book(api, VOLUME_SNAPSHOTS, old, 9, lower=True)
     assert found is not None
     assert stamp_of(found.metadata) == stamp_of(meta(stamp(9)))
 
@@ -86,18 +86,18 @@ async def test_it_is_looked_at_anew_where_somebody_else_has_written() -> None:
 async def test_what_was_measured_gives_its_waiting_place_back(had: int, amount: int) -> None:
     api = ChargedApi(10)
     made(api, annotations={STAMP: stamp(had), WAITS: YES})
-    found = await book(api, SNAPSHOTS, await seen(api), amount, lower=True)
+    found = await book(api, VOLUME_SNAPSHOTS, await seen(api), amount, lower=True)
     assert found is not None
     assert stamp_of(found.metadata) == stamp_of(meta(stamp(amount)))
     assert place_of(found.metadata) == NOTHING
-    assert await book(api, SNAPSHOTS, found, amount, lower=True) is found, "no write for nothing"
+    assert await book(api, VOLUME_SNAPSHOTS, found, amount, lower=True) is found, "no write for nothing"
 
 
 async def test_what_does_not_fit_keeps_its_waiting_place() -> None:
     api = ChargedApi(10)
     made(api, annotations={STAMP: stamp(0), WAITS: YES})
     with pytest.raises(NoRoom):
-        await book(api, SNAPSHOTS, await seen(api), 11, lower=True)
+        await book(api, VOLUME_SNAPSHOTS, await seen(api), 11, lower=True)
     assert place_of((await seen(api)).metadata) == ONE_PLACE
 
 
@@ -114,10 +114,10 @@ async def test_what_is_gone_or_going_is_not_booked(gone: dict[str, Any] | None) 
     made(api)
     old = await seen(api)
     if gone is None:
-        api.remove(SNAPSHOTS, "snap", "team")
+        api.remove(VOLUME_SNAPSHOTS, "snap", "team")
     else:
         made(api, **gone)
-    assert await book(api, SNAPSHOTS, old, 8, lower=True) is None
+    assert await book(api, VOLUME_SNAPSHOTS, old, 8, lower=True) is None
     assert api.stamps == []
 
 
@@ -134,7 +134,7 @@ async def test_an_answer_that_is_no_refusal_for_want_of_room(answer: Exception, 
     made(api)
     api.answers = [answer]
     with pytest.raises(raised) as error:
-        await book(api, SNAPSHOTS, await seen(api), 8, lower=True)
+        await book(api, VOLUME_SNAPSHOTS, await seen(api), 8, lower=True)
     assert str(error.value) == text
 
 
@@ -142,7 +142,7 @@ async def test_a_refusal_says_what_was_measured_and_all_numbers() -> None:
     api = ChargedApi(10)
     made(api)
     with pytest.raises(NoRoom) as error:
-        await book(api, SNAPSHOTS, await seen(api), 11, lower=True)
+        await book(api, VOLUME_SNAPSHOTS, await seen(api), 11, lower=True)
     numbers = "does not fit: snapshots/namespace storage: asked 11, used 0, limit 10"
     assert str(error.value) == f"a snapshot of the volume takes 11 bytes by now, which {numbers}"
 
@@ -158,7 +158,7 @@ async def test_who_is_overtaken_again_and_again_gives_up_for_now() -> None:
     made(api)
     api.answers = [Conflict("it has changed")] * (TRIES + 1)
     with pytest.raises(Conflict):
-        await book(api, SNAPSHOTS, await seen(api), 8, lower=True)
+        await book(api, VOLUME_SNAPSHOTS, await seen(api), 8, lower=True)
     assert len(api.answers) == 1
 
 
@@ -169,5 +169,5 @@ async def test_who_is_overtaken_again_and_again_gives_up_for_now() -> None:
 async def test_what_is_booked_already_costs_no_write(told: dict[str, str], writes: int) -> None:
     api = ChargedApi(10)
     made(api)
-    await book(api, SNAPSHOTS, await seen(api), 5, lower=True, also={"x/y": "z"}, told=told)
+    await book(api, VOLUME_SNAPSHOTS, await seen(api), 5, lower=True, also={"x/y": "z"}, told=told)
     assert len(api.stamps) == writes

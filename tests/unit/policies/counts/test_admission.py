@@ -9,12 +9,12 @@ import pytest
 
 from tests.unit.policies.counts.scene import CountScene, counted
 from tests.unit.space.scene import OURS, TEAM, backup_of, engine_snapshot, import_of, record_of, snapshot_of, unsplit
-from ullage.engines.api import SNAPSHOTS
+from ullage.engines.api import ENGINE_SNAPSHOTS
 from ullage.policies.counts.accounts import NAMESPACE_CELL, claim_cell, number_in
 from ullage.snapshots.api.ga.translation import GA
 from ullage.snapshots.api.prototype.translation import PROTOTYPE
 from ullage.snapshots.model import Dialect
-from ullage.vms.api.backups import BACKUPS
+from ullage.vms.api.backups import VM_BACKUPS
 
 BOTH = pytest.mark.parametrize("dialect", [pytest.param(GA, id="GA"), pytest.param(PROTOTYPE, id="prototype")])
 AnyDialect = Dialect[Any, Any]
@@ -109,7 +109,7 @@ async def test_marks_that_a_tenant_forges_do_not_make_a_snapshot_count_less(scen
     scene.claim("disk", head=1)
     forged = snapshot_of(GA, "a", "disk", takes="{}", charged_namespace="other", protected="true", cut="hold")
     forged["metadata"]["ownerReferences"] = [
-        {"apiVersion": BACKUPS.api_version, "kind": BACKUPS.kind, "name": "b", "uid": "u", "controller": True}
+        {"apiVersion": VM_BACKUPS.api_version, "kind": VM_BACKUPS.kind, "name": "b", "uid": "u", "controller": True}
     ]
     async with scene.served():
         assert (await scene.submit(GA.snapshots, forged)).code == 403
@@ -122,9 +122,9 @@ async def test_members_of_a_backup_count_although_the_backup_pays_for_their_spac
     scene.claim("disk", head=1)
     scene.vm("db", "disk")
     async with scene.served():
-        assert (await scene.submit(BACKUPS, backup_of("b", "db"))).allowed
-        uid = scene.body(BACKUPS, "b")["metadata"]["uid"]
-        owner = {"apiVersion": BACKUPS.api_version, "kind": BACKUPS.kind, "name": "b", "uid": uid, "controller": True}
+        assert (await scene.submit(VM_BACKUPS, backup_of("b", "db"))).allowed
+        uid = scene.body(VM_BACKUPS, "b")["metadata"]["uid"]
+        owner = {"apiVersion": VM_BACKUPS.api_version, "kind": VM_BACKUPS.kind, "name": "b", "uid": uid, "controller": True}
         member = snapshot_of(GA, "m", "disk")
         member["metadata"]["ownerReferences"] = [owner]
         assert (await scene.submit(GA.snapshots, member, user=OURS)).allowed
@@ -149,17 +149,17 @@ async def test_engine_snapshots_count_that_somebody_asked_for_and_nobody_else_st
     async with scene.served():
         # One that a rebuild has made, and Longhorn shows.
         body = engine_snapshot("system", createSnapshot=False)
-        assert (await scene.submit(SNAPSHOTS, body, user=OURS)).allowed
+        assert (await scene.submit(ENGINE_SNAPSHOTS, body, user=OURS)).allowed
         assert (await scene.create("a")).allowed
         uid = scene.body(GA.snapshots, "a")["metadata"]["uid"]
         scene.store(GA.records, record_of(GA, uid, "a"))
         behind = engine_snapshot(f"snapshot-{uid}", createSnapshot=True)
-        assert (await scene.submit(SNAPSHOTS, behind, user=OURS)).allowed, "the VolumeSnapshot counts"
-        assert (await scene.submit(SNAPSHOTS, engine_snapshot("mine", createSnapshot=True))).code == 403
-        scene.remove(SNAPSHOTS, f"snapshot-{uid}", "longhorn-system")
+        assert (await scene.submit(ENGINE_SNAPSHOTS, behind, user=OURS)).allowed, "the VolumeSnapshot counts"
+        assert (await scene.submit(ENGINE_SNAPSHOTS, engine_snapshot("mine", createSnapshot=True))).code == 403
+        scene.remove(ENGINE_SNAPSHOTS, f"snapshot-{uid}", "longhorn-system")
         scene.remove(GA.snapshots, "a")
         await asyncio.sleep(1)
-        assert (await scene.submit(SNAPSHOTS, engine_snapshot("mine", createSnapshot=True))).allowed
+        assert (await scene.submit(ENGINE_SNAPSHOTS, engine_snapshot("mine", createSnapshot=True))).allowed
         assert (await scene.create("b")).code == 403
 
 
@@ -198,15 +198,15 @@ async def test_a_backup_whose_members_would_not_all_fit_is_refused_before_the_fi
     scene.snapshot("old", protected="true")
     scene.limit(snapshots=2)
     async with scene.served():
-        refused = await scene.submit(BACKUPS, backup_of("b", "db"))
+        refused = await scene.submit(VM_BACKUPS, backup_of("b", "db"))
         assert refused.code == 403
         assert "snapshot-count/namespace snapshots: asked 2" in refused.message
         assert "it is made of that many snapshots" in refused.message
         scene.limit(snapshots=2, oldest=True)
         await asyncio.sleep(1)
-        refused = await scene.submit(BACKUPS, backup_of("b", "db"))
+        refused = await scene.submit(VM_BACKUPS, backup_of("b", "db"))
         assert (refused.code, "1 is protected" in refused.message) == (403, True)
         scene.change(GA.snapshots, "old", metadata={"annotations": {"ullage.io/takes": "{}"}})
         await asyncio.sleep(2)
-        assert (await scene.submit(BACKUPS, backup_of("b", "db"))).allowed, "the oldest makes room for them"
+        assert (await scene.submit(VM_BACKUPS, backup_of("b", "db"))).allowed, "the oldest makes room for them"
     assert not scene.server.deleted, "when they come"

@@ -7,7 +7,7 @@ import asyncio
 from tests.unit.policies.counts.scene import CountScene, counted
 from tests.unit.space.scene import OURS, backup_of, record_of
 from ullage.snapshots.api.ga.translation import GA
-from ullage.vms.api.backups import BACKUPS
+from ullage.vms.api.backups import VM_BACKUPS
 
 
 def bytes_of(amount: int) -> str:
@@ -68,9 +68,9 @@ async def test_a_backup_of_a_virtual_machine_has_room_made_too(scene: CountScene
     filled(scene, 60, 40, limit=100)
     scene.vm("db", "disk")
     async with scene.served(leader=True):
-        assert (await scene.submit(BACKUPS, backup_of("b", "db"))).code == 429
+        assert (await scene.submit(VM_BACKUPS, backup_of("b", "db"))).code == 429
         await asyncio.sleep(2)
-        assert (await scene.submit(BACKUPS, backup_of("b", "db"))).allowed
+        assert (await scene.submit(VM_BACKUPS, backup_of("b", "db"))).allowed
     assert scene.server.deleted == ["old-0"]
 
 

@@ -14,7 +14,7 @@ from tests.unit.snapshots.memory_api import Crash, Json, MemoryApi, Told
 from ullage.clock import FakeClock
 from ullage.errors import UllageError
 from ullage.kube.builtin.core import CLAIMS, PERSISTENT_VOLUMES
-from ullage.kube.builtin.watched_pods import PODS
+from ullage.kube.builtin.watched_pods import WATCHED_PODS
 from ullage.kube.cache.cache import Cache
 from ullage.kube.cache.indexer import Key
 from ullage.kube.client.client import Client
@@ -34,7 +34,7 @@ from ullage.snapshots.model import CUT, ESTIMATE, GO, HOLD, HOOKED, WAITS
 from ullage.times import timestamp
 
 NAMESPACE = "team"
-KINDS: tuple[Kind[Any], ...] = (HOOK_RUNS, PODS, GA.snapshots, GA.records, GA.classes, CLAIMS, PERSISTENT_VOLUMES)
+KINDS: tuple[Kind[Any], ...] = (HOOK_RUNS, WATCHED_PODS, GA.snapshots, GA.records, GA.classes, CLAIMS, PERSISTENT_VOLUMES)
 PRE, POST = "pre.hook.snapshot.ullage.io", "post.hook.snapshot.ullage.io"
 
 
@@ -75,7 +75,7 @@ class Scene:
             "spec": {"containers": [{"name": "main", "volumeMounts": mounts}], "volumes": volumes},
             "status": {"phase": "Running"},
         }
-        self.api.put(PODS, body)
+        self.api.put(WATCHED_PODS, body)
 
     def snapshot(self, name: str = "s", *, claim: str = "data", annotations: Json | None = None) -> None:
         """One that is held, with its record, measured."""
@@ -132,7 +132,7 @@ class Scene:
         what = {"freeze": "pre", "thaw": "post"}.get(request.command[0], request.command[0])
         try:
             self.api.fuse.before(f"exec {what}")
-            if self.api.body(PODS, request.pod, NAMESPACE) is None:
+            if self.api.body(WATCHED_PODS, request.pod, NAMESPACE) is None:
                 raise NotFound("pods not found", code=404)
             self._reached(what)
             answer = self.answers.get(request.command[0], 0)
@@ -204,7 +204,7 @@ class HookProcess:
     def __init__(self, scene: Scene, caches: dict[Any, Cache[Any]]) -> None:
         self.scene, self.caches = scene, caches
         client = cast(Client, scene.api)
-        self.hooks = HookRuns(client, caches[HOOK_RUNS], caches[PODS], clock=scene.clock)
+        self.hooks = HookRuns(client, caches[HOOK_RUNS], caches[WATCHED_PODS], clock=scene.clock)
         self.tasks = CommandTasks(scene)
         lookup = SnapshotLookup(GA, caches[GA.snapshots], caches[GA.records], caches[GA.classes])
         self.runs = HookRunController(client, self.hooks, self.tasks, holders=self, recorder=scene.told, clock=scene.clock)

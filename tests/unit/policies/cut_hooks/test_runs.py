@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from tests.unit.policies.cut_hooks.scene import NAMESPACE, POST, PRE, HookProcess, Scene, at
 from ullage.kube.builtin.core import CLAIMS
-from ullage.kube.builtin.watched_pods import PODS
+from ullage.kube.builtin.watched_pods import WATCHED_PODS
 from ullage.kube.client.client import Client
 from ullage.kube.client.websockets.remote_command import ExecOutcome, ExecRefused, ExecRequest
 from ullage.kube.errors import Forbidden, NotFound, TooManyRequests, Unavailable
@@ -153,7 +153,7 @@ async def test_a_post_command_that_cannot_be_delivered_is_given_up_with_its_pod(
             await process.look()
             scene.clock.advance(10)
         assert [one["status"]["phase"] for one in scene.runs()] == ["Post"]
-        scene.api.remove(PODS, "db", NAMESPACE)
+        scene.api.remove(WATCHED_PODS, "db", NAMESPACE)
         await process.live(30.0)
     assert scene.runs() == []
 
@@ -211,11 +211,11 @@ async def test_a_command_whose_task_was_ended_from_outside_is_not_waited_for() -
 
 def begins_to_go(scene: Scene, name: str = "db") -> None:
     """It has its grace: containers run on for a while."""
-    scene.api.edit(PODS, name, NAMESPACE, merge={"metadata": {"finalizers": ["grace"], "deletionTimestamp": at(scene)}})
+    scene.api.edit(WATCHED_PODS, name, NAMESPACE, merge={"metadata": {"finalizers": ["grace"], "deletionTimestamp": at(scene)}})
 
 
 def is_gone(scene: Scene, name: str = "db") -> None:
-    scene.api.edit(PODS, name, NAMESPACE, merge={"metadata": {"finalizers": None, "deletionTimestamp": at(scene)}})
+    scene.api.edit(WATCHED_PODS, name, NAMESPACE, merge={"metadata": {"finalizers": None, "deletionTimestamp": at(scene)}})
 
 
 async def test_a_pod_that_is_being_deleted_is_thawed_while_it_can_be() -> None:
@@ -347,7 +347,7 @@ async def test_pre_is_not_run_in_a_pod_that_only_the_cache_has() -> None:
     find, at_last = scene.api.find, False
 
     async def live(kind, name, namespace=""):  # type: ignore[no-untyped-def]
-        return None if kind is PODS and not at_last else await find(kind, name, namespace)
+        return None if kind is WATCHED_PODS and not at_last else await find(kind, name, namespace)
 
     scene.api.find = live  # type: ignore[method-assign]
     async with scene.process() as process:
@@ -375,7 +375,7 @@ async def test_pods_without_hooks_and_those_that_do_not_run_hold_nothing() -> No
     scene = Scene()
     scene.pod("plain", annotations={})
     scene.pod("over")
-    scene.api.edit(PODS, "over", NAMESPACE, merge={"status": {"phase": "Succeeded"}})
+    scene.api.edit(WATCHED_PODS, "over", NAMESPACE, merge={"status": {"phase": "Succeeded"}})
     scene.snapshot()
     await scene.live()
     assert scene.ran == ["cut s unfrozen"]
@@ -519,7 +519,7 @@ async def test_a_pod_that_is_gone_needs_no_thaw() -> None:
     async with scene.process() as process:
         while "pre db" not in scene.ran:
             await process.look()
-        scene.api.remove(PODS, "db", NAMESPACE)
+        scene.api.remove(WATCHED_PODS, "db", NAMESPACE)
         await process.live(60.0)
     assert scene.ran == ["pre db", "cut s"]
     assert scene.runs() == []
@@ -825,6 +825,6 @@ async def test_a_pod_whose_containers_have_ended_for_good_is_gone() -> None:
         while "cut s" not in scene.ran:
             await process.look()
             scene.clock.advance(0.3)
-        scene.api.edit(PODS, "db", NAMESPACE, merge={"status": {"phase": "Succeeded"}})
+        scene.api.edit(WATCHED_PODS, "db", NAMESPACE, merge={"status": {"phase": "Succeeded"}})
         await process.live(60.0)
     assert scene.runs() == []

@@ -25,7 +25,7 @@ from ullage.policies.cut_hooks.interface import CutHooks
 from ullage.policies.groups.api import GROUP_CLASSES, GROUP_CONTENTS, GROUPS
 from ullage.policies.groups.slice import WATCHES, GroupOptions, Unhooked, make_controllers
 from ullage.snapshots.api.ga.translation import GA
-from ullage.snapshots.api.ga.types import CONTENTS, SNAPSHOTS
+from ullage.snapshots.api.ga.types import CONTENTS, VOLUME_SNAPSHOTS
 from ullage.snapshots.backends.base import (
     NO_SECRETS,
     BackendGroup,
@@ -156,7 +156,7 @@ class StampingApi(ChargedApi):
         self.estimate = estimate
 
     async def create(self, kind: Kind[Any], obj: Any) -> Any:
-        if kind is SNAPSHOTS:
+        if kind is VOLUME_SNAPSHOTS:
             if self.booked() + self.estimate > self.limit:
                 raise Forbidden(f"admission webhook denied the request: does not fit: asked {self.estimate}", code=403)
             obj = _stamped(obj, self.estimate)
@@ -229,7 +229,7 @@ class GroupCluster:
         return self.api.body(GROUP_CONTENTS, f"groupsnapcontent-uid-{name}")
 
     def members(self) -> dict[str, Json]:
-        return {one["spec"]["source"]["persistentVolumeClaimName"]: one for one in self.api.bodies(SNAPSHOTS)}
+        return {one["spec"]["source"]["persistentVolumeClaimName"]: one for one in self.api.bodies(VOLUME_SNAPSHOTS)}
 
     def records(self) -> list[Json]:
         return self.api.bodies(CONTENTS)
@@ -239,7 +239,7 @@ class GroupCluster:
 
     def clean(self) -> bool:
         """Nothing is left, in the API or in the storage system."""
-        left = [self.api.bodies(kind) for kind in (GROUPS, GROUP_CONTENTS, SNAPSHOTS, CONTENTS)]
+        left = [self.api.bodies(kind) for kind in (GROUPS, GROUP_CONTENTS, VOLUME_SNAPSHOTS, CONTENTS)]
         return not any(left) and not self.driver.names and not self.driver.group_names and self.free()
 
     def retained(self) -> bool:
@@ -257,7 +257,7 @@ class GroupCluster:
         return not any(one["metadata"].get("finalizers") for one in self.api.bodies(core.CLAIMS))
 
     def booked(self) -> int:
-        return sum(amount_of(one["metadata"].get("annotations", {})) for one in self.api.bodies(SNAPSHOTS))
+        return sum(amount_of(one["metadata"].get("annotations", {})) for one in self.api.bodies(VOLUME_SNAPSHOTS))
 
     # --- the processes ---
 

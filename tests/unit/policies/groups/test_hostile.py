@@ -17,7 +17,7 @@ from ullage.policies.groups.controllers.group_take_gathering import Gatherer
 from ullage.policies.groups.controllers.group_take_members import GroupMember
 from ullage.policies.groups.controllers.group_take_rules import next_step
 from ullage.policies.groups.model import BY_DRIVER, CUT_BY, CUTTING, PHASE, member_name
-from ullage.snapshots.api.ga.types import SNAPSHOTS, VolumeSnapshot
+from ullage.snapshots.api.ga.types import VOLUME_SNAPSHOTS, VolumeSnapshot
 from ullage.snapshots.model import CREATING, GROUP_HANDLE, Record, Ref, State
 
 OWNER: Json = {"apiVersion": "groupsnapshot.storage.k8s.io/v1", "kind": "VolumeGroupSnapshot", "name": "one", "uid": "uid-one"}
@@ -36,7 +36,7 @@ def test_a_member_that_somebody_makes_beforehand_is_cut_with_the_others_and_once
     async def main() -> None:
         cluster = made(by_driver=by_driver)
         meta = {"name": member_name("uid-one", "vol-data-1"), "namespace": TEAM, "ownerReferences": [OWNER]}
-        cluster.api.put(SNAPSHOTS, {"metadata": meta, "spec": {"source": {"persistentVolumeClaimName": "data-1"}}})
+        cluster.api.put(VOLUME_SNAPSHOTS, {"metadata": meta, "spec": {"source": {"persistentVolumeClaimName": "data-1"}}})
         cluster.ask()
         await cluster.live(cluster.ready)
         assert sorted(cluster.driver.cuts) == ["vol-data-0", "vol-data-1", "vol-data-2"]
@@ -94,7 +94,7 @@ def test_a_group_that_is_torn_off_before_it_is_complete_leaves_nothing_that_nobo
         cluster = made(by_driver=by_driver)
         cluster.driver.ready = False
         if moment == "planned":
-            cluster.api.refuse = lambda what: tear() if what.startswith(f"create {SNAPSHOTS.name}") else None
+            cluster.api.refuse = lambda what: tear() if what.startswith(f"create {VOLUME_SNAPSHOTS.name}") else None
 
         def tear() -> None:
             if cluster.group() is not None:
@@ -106,7 +106,7 @@ def test_a_group_that_is_torn_off_before_it_is_complete_leaves_nothing_that_nobo
         tear()
         await cluster.stay(10)
         for one in cluster.members().values():
-            cluster.api.remove(SNAPSHOTS, one["metadata"]["name"], TEAM)
+            cluster.api.remove(VOLUME_SNAPSHOTS, one["metadata"]["name"], TEAM)
         await cluster.live(cluster.clean)
 
     in_virtual_time(main())

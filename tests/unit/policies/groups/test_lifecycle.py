@@ -15,7 +15,7 @@ from ullage.kube.builtin import core
 from ullage.kube.errors import TooManyRequests
 from ullage.policies.groups.api import GROUP_CONTENTS, GROUPS
 from ullage.policies.groups.model import MOST_MEMBERS, member_name
-from ullage.snapshots.api.ga.types import CONTENTS, SNAPSHOTS
+from ullage.snapshots.api.ga.types import CONTENTS, VOLUME_SNAPSHOTS
 from ullage.snapshots.model import GROUP_HANDLE, IN_GROUP
 
 roads = pytest.mark.parametrize("by_driver", [False, True], ids=["one by one", "in one call"])
@@ -114,7 +114,7 @@ def test_a_member_that_is_deleted_alone_stays_with_its_data_until_its_group_goes
         cluster.ask()
         await cluster.live(cluster.ready)
         name = cluster.members()["data-1"]["metadata"]["name"]
-        cluster.api.remove(SNAPSHOTS, name, TEAM)
+        cluster.api.remove(VOLUME_SNAPSHOTS, name, TEAM)
         await cluster.live(lambda: "delete the group" in str(cluster.members()["data-1"]["status"].get("error")))
         await cluster.stay()
         assert len(cluster.driver.names) == 3
@@ -162,13 +162,13 @@ def test_members_that_a_deletion_has_left_behind_keep_their_data_and_can_be_dele
         await cluster.live(cluster.ready)
         names = [one["metadata"]["name"] for one in cluster.members().values()]
         for name in names:
-            cluster.api.edit(SNAPSHOTS, name, TEAM, merge={"metadata": {"ownerReferences": None}})
+            cluster.api.edit(VOLUME_SNAPSHOTS, name, TEAM, merge={"metadata": {"ownerReferences": None}})
         cluster.delete()
         await cluster.stay(60)
         assert len(cluster.driver.names) == 3
         assert ("GroupSnapshotInUse" in cluster.told.reasons, cluster.group() is None) == (by_driver, not by_driver)
         for name in names:
-            cluster.api.remove(SNAPSHOTS, name, TEAM)
+            cluster.api.remove(VOLUME_SNAPSHOTS, name, TEAM)
         await cluster.live(cluster.gone)
         await cluster.live(lambda: not cluster.driver.names and not cluster.records())
 
@@ -185,8 +185,8 @@ def test_a_snapshot_that_was_never_a_member_goes_with_its_data_whatever_its_fina
             "metadata": {"ownerReferences": None, "labels": {"group": "one"}},
             "status": {"volumeGroupSnapshotName": None},
         }
-        cluster.api.edit(SNAPSHOTS, name, TEAM, merge=forged)
-        cluster.api.remove(SNAPSHOTS, name, TEAM)
+        cluster.api.edit(VOLUME_SNAPSHOTS, name, TEAM, merge=forged)
+        cluster.api.remove(VOLUME_SNAPSHOTS, name, TEAM)
         await cluster.live(lambda: "data-0" not in cluster.members())
         assert len(cluster.driver.names) == 2
 
@@ -365,7 +365,7 @@ def test_a_claim_that_is_deleted_midway_fails_the_group() -> None:
         cluster = made()
         cluster.api.refuse = lambda what: (
             cluster.api.remove(core.CLAIMS, "data-1", TEAM)
-            if what.startswith(f"create {SNAPSHOTS.name}") and cluster.api.body(core.CLAIMS, "data-1", TEAM)
+            if what.startswith(f"create {VOLUME_SNAPSHOTS.name}") and cluster.api.body(core.CLAIMS, "data-1", TEAM)
             else None
         )
         cluster.ask()
@@ -388,7 +388,7 @@ def test_a_member_that_somebody_deletes_before_the_cut_fails_the_group() -> None
         cluster.driver.estimate = estimate  # type: ignore[method-assign]
         cluster.ask()
         await cluster.live(lambda: len(cluster.records()) == 3)
-        cluster.api.remove(SNAPSHOTS, cluster.members()["data-1"]["metadata"]["name"], TEAM)
+        cluster.api.remove(VOLUME_SNAPSHOTS, cluster.members()["data-1"]["metadata"]["name"], TEAM)
         await cluster.live(cluster.empty)
         assert "was deleted before the group was complete" in cluster.error()
         assert cluster.driver.cuts == []
@@ -440,7 +440,7 @@ def test_what_the_driver_has_cut_goes_when_a_member_is_deleted_before_all_are_st
         cluster.driver.ready = False
         cluster.ask()
         await cluster.live(lambda: len(cluster.driver.group_names) == 1 and "volumeSnapshotInfoList" in str(cluster.content()))
-        cluster.api.remove(SNAPSHOTS, cluster.members()["data-1"]["metadata"]["name"], TEAM)
+        cluster.api.remove(VOLUME_SNAPSHOTS, cluster.members()["data-1"]["metadata"]["name"], TEAM)
         await cluster.live(cluster.empty)
         assert "was deleted before the group was complete" in cluster.error()
 
@@ -516,7 +516,7 @@ def test_a_member_that_is_admitted_later_is_waited_for_and_the_group_says_so() -
         cluster = made()
 
         def refuse(what: str) -> None:
-            if what.startswith(f"create {SNAPSHOTS.name}") and len(cluster.members()) == 2:
+            if what.startswith(f"create {VOLUME_SNAPSHOTS.name}") and len(cluster.members()) == 2:
                 raise TooManyRequests("the oldest is being deleted", code=429)
 
         cluster.api.refuse = refuse

@@ -15,13 +15,13 @@ from ullage.clock import FakeClock
 from ullage.errors import Retryable
 from ullage.kube.builtin.core import CLAIMS, PERSISTENT_VOLUMES
 from ullage.kube.builtin.storage import STORAGE_CLASSES
-from ullage.kube.builtin.watched_pods import PODS
+from ullage.kube.builtin.watched_pods import WATCHED_PODS
 from ullage.kube.cache.indexer import Key
 from ullage.kube.client.client import Client, Listing
 from ullage.kube.controller.controller import Requeue
 from ullage.kube.kinds import Kind
 from ullage.kube.slices import Part, Wiring
-from ullage.policies.restores.api import RESTORES, SnapshotRestore
+from ullage.policies.restores.api import SNAPSHOT_RESTORES, SnapshotRestore
 from ullage.policies.restores.controllers.restore_perform import SnapshotRestoreController
 from ullage.policies.restores.methods.base import RestoreMethod
 from ullage.snapshots.api.ga.translation import GA
@@ -125,23 +125,23 @@ class RestoreScene:
             "generation": 1,
             "creationTimestamp": timestamp(self.clock.now()),
         }
-        self.api.put(RESTORES, {"metadata": meta, "spec": {"claimName": "db", "source": source} | spec})
+        self.api.put(SNAPSHOT_RESTORES, {"metadata": meta, "spec": {"claimName": "db", "source": source} | spec})
         return Key(NS, name)
 
     def pod(self, name: str = "db-0", *, claim: str = "db", phase: str = "Running", owner: str = "StatefulSet") -> None:
         reference = {"apiVersion": "apps/v1", "kind": owner, "name": "db", "uid": "uid-set", "controller": True}
         meta = {"name": name, "namespace": NS, "ownerReferences": [reference]}
         volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": claim}}]
-        self.api.put(PODS, {"metadata": meta, "spec": {"volumes": volumes}, "status": {"phase": phase}})
+        self.api.put(WATCHED_PODS, {"metadata": meta, "spec": {"volumes": volumes}, "status": {"phase": phase}})
 
     def edit(self, name: str = "back", **spec: Any) -> None:
         generation = {"generation": self.restore(name).metadata.generation + 1}
-        self.api.edit(RESTORES, name, NS, merge={"spec": spec, "metadata": generation})
+        self.api.edit(SNAPSHOT_RESTORES, name, NS, merge={"spec": spec, "metadata": generation})
 
     # --- what is seen ---
 
     def restore(self, name: str = "back") -> SnapshotRestore:
-        body = self.api.body(RESTORES, name, NS)
+        body = self.api.body(SNAPSHOT_RESTORES, name, NS)
         assert body is not None, "it is gone"
         return msgspec.convert(body, SnapshotRestore)
 
@@ -153,7 +153,7 @@ class RestoreScene:
         return (found.status, found.reason, found.message) if found is not None else ("", "", "")
 
     def gone(self, name: str = "back") -> bool:
-        return self.api.body(RESTORES, name, NS) is None
+        return self.api.body(SNAPSHOT_RESTORES, name, NS) is None
 
     def settled(self, name: str = "back") -> bool:
         return self.gone(name) or self.restore(name).status.settled
@@ -169,7 +169,7 @@ class RestoreScene:
     @contextlib.asynccontextmanager
     async def process(self) -> AsyncIterator[tuple[SnapshotRestoreController, Wiring]]:
         wiring = Wiring(cast(Client, self.api), clock=self.clock)
-        watched = (*kinds_of(DIALECTS), PODS, RESTORES)
+        watched = (*kinds_of(DIALECTS), WATCHED_PODS, SNAPSHOT_RESTORES)
         (made,) = wiring.made(Part(make=lambda given: [self._controller(given)], watches=watched))
         tasks = [asyncio.create_task(cache.run()) for cache in wiring.caches]
         try:
@@ -182,7 +182,7 @@ class RestoreScene:
     def _controller(self, wiring: Wiring) -> SnapshotRestoreController:
         return SnapshotRestoreController(
             wiring.client,
-            wiring.cache(RESTORES),
+            wiring.cache(SNAPSHOT_RESTORES),
             [snapshot_lookup(wiring, dialect) for dialect in DIALECTS],
             claims=volume_lookup(wiring).claims,
             methods=self.methods(wiring),
@@ -201,21 +201,21 @@ class RestoreScene:
             except Crash:
                 self.deaths += 1
                 self.at_death()
-        raise AssertionError(f"it goes round for ever: {[one.get('status') for one in self.api.bodies(RESTORES)]}")
+        raise AssertionError(f"it goes round for ever: {[one.get('status') for one in self.api.bodies(SNAPSHOT_RESTORES)]}")
 
     async def _rounds(
         self, controller: SnapshotRestoreController, wiring: Wiring, until: Callable[[], bool], left: list[int]
     ) -> None:
         while not until() and left[0] > 0:
             left[0] -= 1
-            for body in self.api.bodies(RESTORES):
+            for body in self.api.bodies(SNAPSHOT_RESTORES):
                 async with asyncio.timeout(5):
                     await asyncio.gather(*(cache.reached(self.api.version) for cache in wiring.caches))
                 with contextlib.suppress(Retryable):
                     await self.reconcile(controller, Key(NS, body["metadata"]["name"]))
             self.others()
         if left[0] <= 0:
-            raise AssertionError(f"it goes round for ever: {[one.get('status') for one in self.api.bodies(RESTORES)]}")
+            raise AssertionError(f"it goes round for ever: {[one.get('status') for one in self.api.bodies(SNAPSHOT_RESTORES)]}")
 
     async def reconcile(self, controller: SnapshotRestoreController, key: Key) -> Requeue | None:
         return await controller.reconcile(key)

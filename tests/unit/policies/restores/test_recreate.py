@@ -15,7 +15,7 @@ from ullage.kube.errors import Forbidden
 from ullage.kube.kinds import Kind
 from ullage.kube.slices import Wiring
 from ullage.policies.restores import slice as restore_slice
-from ullage.policies.restores.api import RESTORES
+from ullage.policies.restores.api import SNAPSHOT_RESTORES
 from ullage.policies.restores.methods.base import RestoreMethod
 from ullage.policies.restores.slice import RestoreOptions
 from ullage.quantity import Quantity
@@ -312,7 +312,7 @@ async def test_a_restore_that_is_deleted_leaves_one_claim_with_one_volume(phase:
     scene = CsiScene()
     scene.ask()
     await scene.run(lambda: scene.phase() == phase)
-    scene.api.remove(RESTORES, "back", NS)
+    scene.api.remove(SNAPSHOT_RESTORES, "back", NS)
     await scene.run(lambda: scene.gone() and scene.left()[1] == 1)
     assert (scene.read(), scene.left()[2]) == (OLD if phase == "Preparing" else NEW, [])
 
@@ -321,7 +321,9 @@ async def test_who_takes_the_finalizer_off_leaves_no_volume_behind() -> None:
     scene = CsiScene()
     scene.ask()
     await scene.run(lambda: scene.phase() == "Complete")
-    scene.api.edit(RESTORES, "back", NS, merge={"metadata": {"finalizers": None, "deletionTimestamp": "2026-01-01T00:00:00Z"}})
+    scene.api.edit(
+        SNAPSHOT_RESTORES, "back", NS, merge={"metadata": {"finalizers": None, "deletionTimestamp": "2026-01-01T00:00:00Z"}}
+    )
     async with scene.process() as (controller, wiring):
         for cache in wiring.caches:
             await cache.reached(scene.api.version)
@@ -354,7 +356,7 @@ async def test_no_other_volume_is_touched_whatever_the_status_says() -> None:
         "claimUID": "uid-db",
         "earlierClaim": {"spec": {"volumeName": "pv-theirs"}},
     }
-    scene.api.edit(RESTORES, "back", NS, merge={"status": forged})
+    scene.api.edit(SNAPSHOT_RESTORES, "back", NS, merge={"status": forged})
     await scene.run(scene.settled)
     assert scene.phase() == "Failed"
     volume = scene.api.body(PERSISTENT_VOLUMES, "pv-theirs")
@@ -383,7 +385,7 @@ async def test_while_the_new_volume_is_made_nothing_changes_and_it_can_be_called
     scene.ask()
     await scene.run(lambda: "the new volume is made" in scene.restore().status.progress)
     assert scene.read() == OLD
-    scene.api.remove(RESTORES, "back", NS)
+    scene.api.remove(SNAPSHOT_RESTORES, "back", NS)
     await scene.run(scene.gone)
     assert (scene.read(), scene.left()) == (OLD, (1, 1, []))
 
@@ -447,7 +449,7 @@ async def test_an_undo_that_is_called_off_keeps_no_later_restore_waiting() -> No
     await scene.run(lambda: scene.said("Undoable", of="first")[1] == "ClaimInUse")
     scene.clock.advance(1)
     scene.ask("second")
-    scene.api.remove(RESTORES, "first", NS)
+    scene.api.remove(SNAPSHOT_RESTORES, "first", NS)
     scene.api.remove(PODS, "db-0", NS)
     await scene.run(lambda: scene.phase("second") == "Complete")
     assert (scene.read(), scene.gone("first")) == (NEW, True)
@@ -481,7 +483,7 @@ async def test_an_undo_whose_old_volume_was_deleted_is_refused_and_holds_nothing
     scene.clock.advance(1)
     scene.ask("second")
     await scene.run(lambda: scene.phase("second") == "Complete")
-    scene.api.remove(RESTORES, "back", NS)
+    scene.api.remove(SNAPSHOT_RESTORES, "back", NS)
     await scene.run(scene.gone)
     assert scene.read() == NEW
 
@@ -530,7 +532,7 @@ async def test_a_restore_of_a_kind_that_is_not_carried_out_here_any_more_can_be_
         scene.edit(undo=True)
     await scene.run(lambda: scene.phase() == phase)
     scene.serves = False
-    scene.api.remove(RESTORES, "back", NS)
+    scene.api.remove(SNAPSHOT_RESTORES, "back", NS)
     await scene.run(scene.gone)
 
 
@@ -623,7 +625,7 @@ async def test_a_namespace_that_is_deleted_is_not_held_up_and_leaves_no_volume(p
             raise Forbidden("unable to create new content in namespace team", code=403, details=NAMESPACE_GOES)
 
     scene.api.refuse = goes
-    scene.api.remove(RESTORES, "back", NS)
+    scene.api.remove(SNAPSHOT_RESTORES, "back", NS)
     await scene.run(lambda: scene.gone() and not scene.data)
     assert (scene.api.bodies(CLAIMS), scene.api.bodies(PERSISTENT_VOLUMES)) == ([], [])
 

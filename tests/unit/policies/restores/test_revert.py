@@ -16,7 +16,7 @@ from tests.contract import longhorn
 from tests.unit.policies.restores.scene import NS, RestoreScene
 from tests.unit.snapshots.memory_api import Crash, Fuse, MemoryApi
 from ullage.clock import SystemClock
-from ullage.engines.api import KINDS, SNAPSHOTS, VOLUMES
+from ullage.engines.api import ENGINE_SNAPSHOTS, KINDS, VOLUMES
 from ullage.engines.chain import Entry
 from ullage.engines.client.connection import HostConnection
 from ullage.engines.client.interface import EngineClient
@@ -27,7 +27,7 @@ from ullage.kube.builtin.core import CLAIMS, NODES, PERSISTENT_VOLUMES, PODS
 from ullage.kube.builtin.storage import STORAGE_CLASSES
 from ullage.kube.client.client import Client
 from ullage.kube.slices import Part, Wiring
-from ullage.policies.restores.api import RESTORES
+from ullage.policies.restores.api import SNAPSHOT_RESTORES
 from ullage.policies.restores.methods.base import RestoreMethod
 from ullage.policies.restores.methods.revert import RevertMethod
 from ullage.snapshots.api.ga.translation import GA
@@ -169,7 +169,9 @@ class EngineScene(RestoreScene):
 
     def snapshots(self) -> list[str]:
         """Those that nobody deletes."""
-        return [one["metadata"]["name"] for one in self.api.bodies(SNAPSHOTS) if not one["metadata"].get("deletionTimestamp")]
+        return [
+            one["metadata"]["name"] for one in self.api.bodies(ENGINE_SNAPSHOTS) if not one["metadata"].get("deletionTimestamp")
+        ]
 
     async def reconcile(self, controller: Any, key: Any) -> Any:
         await asyncio.sleep(0.01)  # the engines' own controllers work meanwhile
@@ -296,7 +298,7 @@ async def test_a_revert_that_was_done_before_a_kill_counts_although_a_pod_waits_
         await scene.detached()
         scene.edit(startWithin="0s")
         if "deleted" in then:
-            scene.api.remove(RESTORES, "back", NS)
+            scene.api.remove(SNAPSHOT_RESTORES, "back", NS)
         with pytest.raises(AssertionError, match="for ever"):
             await scene.run(lambda: scene.phase() != "Switching", rounds=20)
         used = "claim db is used by pod db-0; scale it down: kubectl scale statefulset db -n team --replicas=0"
@@ -392,7 +394,7 @@ async def test_a_revert_that_was_done_before_a_kill_counts_although_the_snapshot
         scene.ask()
         await scene.run(lambda: scene.phase() == "Complete", rounds=400)
         killed = {"phase": "Switching", "completionTime": None, "undoUntil": None, "conditions": None}
-        scene.api.edit(RESTORES, "back", NS, merge={"status": killed})
+        scene.api.edit(SNAPSHOT_RESTORES, "back", NS, merge={"status": killed})
         scene.api.remove(GA.snapshots, "snap", NS)
         await scene.run(lambda: scene.phase() in ("Complete", "Failed"), rounds=400)
         assert (scene.phase(), await scene.read()) == ("Complete", NEW)

@@ -22,7 +22,7 @@ from ullage.kube.cache.indexer import Key
 from ullage.kube.errors import Forbidden
 from ullage.kube.slices import Wiring
 from ullage.policies.restores import pods
-from ullage.policies.restores.api import RESTORES
+from ullage.policies.restores.api import SNAPSHOT_RESTORES
 from ullage.policies.restores.methods.base import RestoreMethod
 from ullage.policies.restores.methods.swap import SwapMethod
 from ullage.snapshots.api.ga.translation import GA
@@ -152,8 +152,8 @@ class HostPathScene(RestoreScene):
 
     def taken_away(self, name: str = "back") -> None:
         """By somebody who takes the finalizer off first."""
-        self.api.edit(RESTORES, name, NS, merge={"metadata": {"finalizers": None}})
-        self.api.remove(RESTORES, name, NS)
+        self.api.edit(SNAPSHOT_RESTORES, name, NS, merge={"metadata": {"finalizers": None}})
+        self.api.remove(SNAPSHOT_RESTORES, name, NS)
 
 
 @pytest.fixture(autouse=True)
@@ -288,7 +288,7 @@ async def test_nothing_is_given_up_while_the_file_system_is_not_mounted(scene: H
         with pytest.raises(AssertionError, match="for ever"):
             await scene.run(lambda: scene.phase() in ("Complete", "Failed"), rounds=8)
         if deleted:
-            scene.api.remove(RESTORES, "back", NS)
+            scene.api.remove(SNAPSHOT_RESTORES, "back", NS)
         scene.clock.advance(601)
         with pytest.raises(AssertionError, match="for ever"):
             await scene.run(lambda: scene.settled() or scene.phase() in ("Complete", "Failed"), rounds=8)
@@ -511,7 +511,7 @@ async def test_what_a_deleted_claim_had_is_not_kept(scene: HostPathScene, phase:
 async def test_a_restore_that_is_deleted_leaves_nothing(scene: HostPathScene, phase: str) -> None:
     scene.ask()
     await scene.run(lambda: scene.phase() == phase)
-    scene.api.remove(RESTORES, "back", NS)
+    scene.api.remove(SNAPSHOT_RESTORES, "back", NS)
     await scene.run(scene.gone)
     assert (scene.read(), scene.kept()) == (OLD if phase == "Preparing" else NEW, [])
 
@@ -522,7 +522,7 @@ async def test_what_is_written_in_the_status_leads_to_no_other_directory(scene: 
     scene.ask()
     await scene.run(lambda: scene.phase() == "Complete")
     forged = {"method": "Swap", "claimUID": "uid-other", "phase": "Undoing"}
-    scene.api.edit(RESTORES, "back", NS, merge={"status": forged})
+    scene.api.edit(SNAPSHOT_RESTORES, "back", NS, merge={"status": forged})
     await scene.run(scene.settled)
     assert (scene.read(), list(other.iterdir())) == (NEW, [])
 
@@ -533,7 +533,7 @@ async def test_a_status_of_a_snapshot_that_names_the_data_of_others_gives_nothin
     scene.api.edit(GA.records, "content-snap", merge=theirs)
     scene.ask()
     begun = {"phase": "Preparing", "method": "Swap", "claimUID": "uid-db", **forged}
-    scene.api.edit(RESTORES, "back", NS, merge={"status": begun})
+    scene.api.edit(SNAPSHOT_RESTORES, "back", NS, merge={"status": begun})
     await scene.run(scene.settled)
     assert (scene.phase(), scene.read(), scene.kept()) == ("Failed", OLD, [])
 
@@ -541,7 +541,7 @@ async def test_a_status_of_a_snapshot_that_names_the_data_of_others_gives_nothin
 async def test_another_snapshot_of_the_name_is_not_the_one_that_it_was_begun_with(scene: HostPathScene) -> None:
     scene.ask()
     begun = {"phase": "Preparing", "method": "Swap", "claimUID": "uid-db", "snapshotUID": "uid-before"}
-    scene.api.edit(RESTORES, "back", NS, merge={"status": begun})
+    scene.api.edit(SNAPSHOT_RESTORES, "back", NS, merge={"status": begun})
     await scene.run(scene.settled)
     assert (scene.phase(), scene.read(), scene.kept()) == ("Failed", OLD, [])
 

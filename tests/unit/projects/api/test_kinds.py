@@ -13,12 +13,12 @@ from ullage.kube.crds.definitions import crd_of, undocumented
 from ullage.kube.kinds import Kind
 from ullage.projects.api.kkp import CLUSTERS, PROJECTS, SEEDS, SETTINGS
 from ullage.projects.api.machines import MACHINE_DEPLOYMENTS, MACHINE_SETS, MACHINES
-from ullage.projects.api.quotas import QUOTAS, ResourceQuotaStatus
+from ullage.projects.api.quotas import PROJECT_QUOTAS, ResourceQuotaStatus
 from ullage.standalone.apiserver.crd.rules import default_crd, validate_crd
 from ullage.standalone.apiserver.schema.custom import CustomSchema, compile_custom
 
 Json = dict[str, Any]
-KINDS = (QUOTAS, PROJECTS, CLUSTERS, SEEDS, SETTINGS, MACHINES, MACHINE_SETS, MACHINE_DEPLOYMENTS)
+KINDS = (PROJECT_QUOTAS, PROJECTS, CLUSTERS, SEEDS, SETTINGS, MACHINES, MACHINE_SETS, MACHINE_DEPLOYMENTS)
 EACH = [pytest.param(kind, id=kind.plural) for kind in KINDS]
 
 
@@ -51,7 +51,7 @@ def test_machines_have_no_status_subresource_as_those_of_kkp_have_none() -> None
 
 @cache
 def schema() -> CustomSchema:
-    return compile_custom(crd_of(QUOTAS)["spec"]["versions"][0]["schema"]["openAPIV3Schema"])
+    return compile_custom(crd_of(PROJECT_QUOTAS)["spec"]["versions"][0]["schema"]["openAPIV3Schema"])
 
 
 def quota(limits: Json, *, subject: str = "abc", name: str = "project-abc") -> Json:
@@ -77,7 +77,7 @@ def test_what_kubernetes_takes_for_an_amount_is_taken(limits: Json) -> None:
     given = quota(limits)
     schema().default(given)
     assert schema().validate(given) == []
-    found = msgspec.convert(given, type=QUOTAS.type).spec.quota
+    found = msgspec.convert(given, type=PROJECT_QUOTAS.type).spec.quota
     assert msgspec.to_builtins(found) == {name: limit for name, limit in limits.items() if limit is not None}
 
 
@@ -125,7 +125,7 @@ def test_names_on_the_wire_are_kkp_s_and_zero_is_not_absent() -> None:
         "spec": {"subject": {"name": "abc", "kind": "project"}, "quota": {"cpu": "5", "memory": 0}},
         "status": {"globalUsage": {"cpu": "0", "memory": "0", "storage": "0"}, "localUsage": {"cpu": "3"}},
     }
-    assert msgspec.to_builtins(msgspec.convert(body, type=QUOTAS.type)) == body
+    assert msgspec.to_builtins(msgspec.convert(body, type=PROJECT_QUOTAS.type)) == body
     assert msgspec.to_builtins(ResourceQuotaStatus()) == {}
 
 

@@ -22,7 +22,7 @@ from ullage.kube.objects import find_condition
 from ullage.kube.review import Decision
 from ullage.projects.api.kkp import CLUSTERS, ClusterStatus
 from ullage.projects.api.machines import MACHINES
-from ullage.projects.api.records import RECORDS
+from ullage.projects.api.records import MACHINE_RECORDS
 from ullage.projects.charging.keys import STAMP_KEYS
 from ullage.projects.charging.machines import charged_clusters, charged_project, charging, namespace_of
 from ullage.projects.machines.reading import machine_facts
@@ -221,7 +221,7 @@ def test_the_rights_that_are_needed_are_on_secrets_by_name() -> None:
 
 
 def test_the_record_can_be_defined() -> None:
-    (version,) = crd_of(RECORDS)["spec"]["versions"]
+    (version,) = crd_of(MACHINE_RECORDS)["spec"]["versions"]
     assert version["subresources"] == {"status": {}}
     assert set(version["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"]) == {
         "machines",

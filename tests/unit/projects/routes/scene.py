@@ -15,7 +15,7 @@ from ullage.kube.client.reader import Listing
 from ullage.kube.errors import AlreadyExists, NotFound
 from ullage.kube.kinds import Kind, Meta
 from ullage.projects.api.kkp import PROJECTS, Project, ProjectSpec
-from ullage.projects.api.quotas import QUOTAS, ResourceQuota
+from ullage.projects.api.quotas import PROJECT_QUOTAS, ResourceQuota
 from ullage.projects.routes.administration import administration_routes
 from ullage.projects.routes.membership import membership_routes
 
@@ -34,7 +34,7 @@ class Api:
 
     def put(self, *quotas: ResourceQuota) -> Api:
         for one in quotas:
-            self.objects[QUOTAS.name, one.metadata.name] = one
+            self.objects[PROJECT_QUOTAS.name, one.metadata.name] = one
         return self
 
     def project(self, name: str, shown: str) -> Api:
@@ -42,7 +42,7 @@ class Api:
         return self
 
     def quota(self, name: str) -> ResourceQuota:
-        return cast(ResourceQuota, self.objects[QUOTAS.name, name])
+        return cast(ResourceQuota, self.objects[PROJECT_QUOTAS.name, name])
 
     # --- as the client does it ---
 

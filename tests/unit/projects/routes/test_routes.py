@@ -10,7 +10,7 @@ from ullage.kube.routes import Route
 from ullage.kube.slices import Slice
 from ullage.projects.api.catalogues import CATALOGUES
 from ullage.projects.api.kkp import PROJECTS
-from ullage.projects.api.quotas import QUOTAS
+from ullage.projects.api.quotas import PROJECT_QUOTAS
 from ullage.projects.routes.roles import ADMIN, USER_ROLES, VIEWER
 from ullage.projects.routes.routes import ROUTES
 from ullage.rest.openapi import document
@@ -72,8 +72,8 @@ def test_an_administrator_has_every_right_that_is_asked_for_and_a_viewer_may_loo
 
 
 def test_what_is_done_to_the_api_is_declared() -> None:
-    assert set(ROUTES.watches) == {QUOTAS, PROJECTS, CATALOGUES}
+    assert set(ROUTES.watches) == {PROJECT_QUOTAS, PROJECTS, CATALOGUES}
     assert {one.kind: set(one.verbs) for one in ROUTES.writes} == {
-        QUOTAS: {"get", "create", "patch", "delete"},
+        PROJECT_QUOTAS: {"get", "create", "patch", "delete"},
         PROJECTS: {"get"},
     }

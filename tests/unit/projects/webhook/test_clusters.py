@@ -23,7 +23,7 @@ from ullage.kube.slices import Part, Slice, Wiring
 from ullage.ledger.api import LEDGERS, NAMESPACE, Ledger, LedgerSpec
 from ullage.ledger.slice import LEDGER
 from ullage.projects.api.kkp import CLUSTERS, Cluster
-from ullage.projects.api.quotas import QUOTAS
+from ullage.projects.api.quotas import PROJECT_QUOTAS
 from ullage.projects.cluster_count import charging
 from ullage.projects.controllers import quota_cluster_limit as cluster_limit
 from ullage.projects.subjects import quota_lookup
@@ -75,7 +75,7 @@ class Scene:
 
     def quota(self, most: str | None, part: str | None = None, *, of: str = "abc") -> None:
         """The master copies the quota, and tells the seed its part of the number."""
-        self.seed.put(QUOTAS, quota(of, annotations={} if most is None else {"ullage.io/max-clusters": most}))
+        self.seed.put(PROJECT_QUOTAS, quota(of, annotations={} if most is None else {"ullage.io/max-clusters": most}))
         found = self.seed.get(LEDGERS, Key(NAMESPACE, f"clusters-{of}"))
         if found is None and most is None:
             return
@@ -247,7 +247,7 @@ async def test_the_number_is_followed_and_its_ledger_goes_with_the_quota(found: 
     await found.settled()
     assert not (await found.create("d")).allowed, "what came meanwhile counts"
     found.quota(None)
-    found.seed.drop(QUOTAS, Key("", "project-abc"))
+    found.seed.drop(PROJECT_QUOTAS, Key("", "project-abc"))
     await found.settled()
     assert (found.ledgers(), (await found.create("d")).allowed) == ([], True)
 

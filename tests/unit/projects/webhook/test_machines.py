@@ -18,7 +18,7 @@ from ullage.kube.review import Review
 from ullage.ledger.amounts import Amounts
 from ullage.ledger.api import LEDGERS, NAMESPACE
 from ullage.projects.api.machines import MACHINES
-from ullage.projects.api.quotas import QUOTAS, ResourceQuotaStatus
+from ullage.projects.api.quotas import PROJECT_QUOTAS, ResourceQuotaStatus
 from ullage.projects.machines.digests import MOST_PARTS
 from ullage.projects.machines.reading import machine_facts
 from ullage.projects.machines.signatures import SIGNATURE, Valid, sign_bound, verify
@@ -102,7 +102,7 @@ async def test_a_refusal_has_the_numbers_of_all_seeds_and_of_this_one(scene: See
     )
     scene.cluster()
     scene.limits(cpu="3", grants={"cpu": "10"})
-    scene.seed.put(QUOTAS, quota(status=ResourceQuotaStatus(global_usage=usage(used), conditions=(away,))))
+    scene.seed.put(PROJECT_QUOTAS, quota(status=ResourceQuotaStatus(global_usage=usage(used), conditions=(away,))))
     async with scene.served():
         assert (await scene.create()).code == 200
         await scene.seen()
@@ -124,9 +124,9 @@ async def test_where_the_project_is_full_everywhere_a_refusal_does_not_wait_for_
 ) -> None:
     scene.cluster()
     scene.limits(cpu="0", grants={"cpu": "10"})
-    scene.seed.put(QUOTAS, quota(status=ResourceQuotaStatus(global_usage=usage("1"))))
+    scene.seed.put(PROJECT_QUOTAS, quota(status=ResourceQuotaStatus(global_usage=usage("1"))))
     async with scene.served():
-        scene.seed.put(QUOTAS, quota(status=ResourceQuotaStatus(global_usage=usage(used))))
+        scene.seed.put(PROJECT_QUOTAS, quota(status=ResourceQuotaStatus(global_usage=usage(used))))
         await asyncio.sleep(age)
         scene.budget = 9.0
         began = asyncio.get_running_loop().time()
@@ -141,7 +141,7 @@ async def test_where_the_project_is_full_everywhere_a_refusal_does_not_wait_for_
 async def test_a_refusal_names_the_amount_of_the_quota_that_cannot_be(scene: SeedScene) -> None:
     scene.cluster()
     scene.limits(cpu="10", memory="0")  # as the escrow carries it
-    scene.seed.put(QUOTAS, quota(limits=details(cpu="10", memory="1e999")))
+    scene.seed.put(PROJECT_QUOTAS, quota(limits=details(cpu="10", memory="1e999")))
     async with scene.served():
         refused = await scene.create()
         assert refused.code == 403

@@ -18,7 +18,7 @@ from ullage.kube.errors import Unavailable
 from ullage.kube.kinds import Kind, Meta
 from ullage.kube.review import Review
 from ullage.ledger.api import LEDGERS, NAMESPACE, Ledger, LedgerSpec
-from ullage.projects.api.quotas import QUOTAS
+from ullage.projects.api.quotas import PROJECT_QUOTAS
 from ullage.projects.webhook.quota_copies import ONLY_IF, CopyHook
 from ullage.standalone.apiserver.schema.cel.loops import Budget
 from ullage.standalone.apiserver.schema.cel.program import compile_condition
@@ -32,8 +32,8 @@ TOLD = LedgerSpec(limits={"machines": {"cpu": "7"}}, grants={"machines": {"cpu":
 
 def body(limits: Json, *, subject: str = "abc", **meta: Any) -> Json:
     return {
-        "apiVersion": QUOTAS.api_version,
-        "kind": QUOTAS.kind,
+        "apiVersion": PROJECT_QUOTAS.api_version,
+        "kind": PROJECT_QUOTAS.kind,
         "metadata": {"name": "project-abc", **meta},
         "spec": {"subject": {"name": subject, "kind": "project"}, "quota": limits},
     }
@@ -41,7 +41,7 @@ def body(limits: Json, *, subject: str = "abc", **meta: Any) -> Json:
 
 def asked(new: Json, old: Json | None = None, *, dry_run: bool = False, deadline: float = math.inf) -> Review:
     made = review(
-        kind={"group": QUOTAS.group, "version": QUOTAS.version, "kind": QUOTAS.kind},
+        kind={"group": PROJECT_QUOTAS.group, "version": PROJECT_QUOTAS.version, "kind": PROJECT_QUOTAS.kind},
         name="project-abc",
         namespace="",
         operation="CREATE" if old is None else "UPDATE",

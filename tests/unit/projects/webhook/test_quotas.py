@@ -16,7 +16,7 @@ from ullage.kube.cache.cache import Cache
 from ullage.kube.identities import CONTROLLER, account
 from ullage.kube.review import Decision, Review
 from ullage.projects.api.kkp import PROJECTS, SETTINGS
-from ullage.projects.api.quotas import QUOTAS
+from ullage.projects.api.quotas import PROJECT_QUOTAS
 from ullage.projects.names import ESCROW
 from ullage.projects.subjects import QuotaLookup
 from ullage.projects.webhook.quota_rules import DEFAULT_STAYS
@@ -43,8 +43,8 @@ def body(
 ) -> Json:
     annotations = {} if record is None else {ESCROW: record}
     found: Json = {
-        "apiVersion": QUOTAS.api_version,
-        "kind": QUOTAS.kind,
+        "apiVersion": PROJECT_QUOTAS.api_version,
+        "kind": PROJECT_QUOTAS.kind,
         "metadata": {"name": name, "labels": dict(SUBJECT if labels is None else labels), "annotations": annotations, **meta},
         "spec": {"subject": {"name": subject, "kind": "project"}, "quota": {"cpu": "10"} if limits is None else limits},
     }
@@ -54,7 +54,7 @@ def body(
 def asked(new: Json | None, old: Json | None = None, *, user: str = PERSON) -> Review:
     operation = "DELETE" if new is None else "CREATE" if old is None else "UPDATE"
     return review(
-        kind={"group": QUOTAS.group, "version": QUOTAS.version, "kind": QUOTAS.kind},
+        kind={"group": PROJECT_QUOTAS.group, "version": PROJECT_QUOTAS.version, "kind": PROJECT_QUOTAS.kind},
         name="project-abc",
         namespace="",
         operation=operation,
@@ -70,12 +70,12 @@ async def answer(
     """What the hook says that knows these objects."""
     api = MemoryApi()
     for quota in quotas:
-        api.put(QUOTAS, quota)
+        api.put(PROJECT_QUOTAS, quota)
     if project is not None:
         api.put(PROJECTS, {"metadata": {"name": "abc", **project}})
     if default is not None:
         api.put(SETTINGS, {"metadata": {"name": "globalsettings"}, "spec": {"defaultQuota": {"quota": default}}})
-    caches: list[Cache[Any]] = [Cache(api, kind) for kind in (QUOTAS, PROJECTS, SETTINGS)]
+    caches: list[Cache[Any]] = [Cache(api, kind) for kind in (PROJECT_QUOTAS, PROJECTS, SETTINGS)]
     reading = [asyncio.create_task(cache.run()) for cache in caches]
     try:
         for cache in caches:

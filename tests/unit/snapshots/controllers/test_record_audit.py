@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.engines.world import NS, holds
 from tests.unit.snapshots.engine_cluster import EngineCluster
-from ullage.engines.api import SNAPSHOTS, VOLUMES
+from ullage.engines.api import ENGINE_SNAPSHOTS, VOLUMES
 from ullage.snapshots.api.ga.translation import GA
 from ullage.snapshots.api.prototype.translation import PROTOTYPE
 from ullage.snapshots.model import Dialect
@@ -38,7 +38,7 @@ def _forget(cluster: EngineCluster) -> None:
 
 def _forget_volume(cluster: EngineCluster) -> None:
     cluster.api.edit(VOLUMES, "vol", NS, merge=GOING)
-    cluster.api.edit(SNAPSHOTS, NAME, NS, merge=GOING)  # as the garbage collector does
+    cluster.api.edit(ENGINE_SNAPSHOTS, NAME, NS, merge=GOING)  # as the garbage collector does
 
 
 @both
@@ -107,19 +107,19 @@ async def test_the_same_snapshot_may_come_back_and_another_of_its_name_does_not_
     cluster = EngineCluster(manages=False)
     cluster.take()
     await cluster.live(cluster.is_taken)
-    body = cluster.body(SNAPSHOTS, NAME)
+    body = cluster.body(ENGINE_SNAPSHOTS, NAME)
     assert body is not None
     cluster.pinned.clear()  # nobody looks at the engine any more, so what stands in the API stays
     cluster.attach()
     _forget(cluster)
     await cluster.live(lambda: is_lost(cluster))
-    cluster.api.put(SNAPSHOTS, {**body, "status": {**body["status"], "creationTime": "2026-01-02T00:00:05Z"}})
+    cluster.api.put(ENGINE_SNAPSHOTS, {**body, "status": {**body["status"], "creationTime": "2026-01-02T00:00:05Z"}})
     async with cluster.running():
         await holds(lambda: "snapcontent-uid-nightly" in cluster.added["record-audit"])
         await cluster.controllers["record-audit"].queue.drained()
         assert is_lost(cluster)
         _forget(cluster)
-        cluster.api.put(SNAPSHOTS, body)
+        cluster.api.put(ENGINE_SNAPSHOTS, body)
         await holds(cluster.is_taken)
         assert cluster.found().state.problem is None
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.engines.world import NS, holds
 from tests.unit.snapshots.engine_cluster import EngineCluster
-from ullage.engines.api import SNAPSHOTS, VOLUMES
+from ullage.engines.api import ENGINE_SNAPSHOTS, VOLUMES
 from ullage.snapshots.api.ga.translation import GA
 from ullage.snapshots.api.prototype.translation import PROTOTYPE
 from ullage.snapshots.model import Dialect
@@ -44,7 +44,7 @@ async def test_the_volume_is_held_before_there_is_a_snapshot_in_it() -> None:
     log = cluster.api.fuse.log
     asked = log.index("create snapshots.longhorn.io snapshot-uid-nightly")
     assert "patch volumes.longhorn.io vol" in log[:asked], log
-    body = cluster.body(SNAPSHOTS, "snapshot-uid-nightly")
+    body = cluster.body(ENGINE_SNAPSHOTS, "snapshot-uid-nightly")
     assert body is not None
     assert any(key.startswith("hold.ullage.io/") for key in body["metadata"]["annotations"])
 
@@ -115,6 +115,6 @@ async def test_a_hold_that_somebody_took_off_comes_back() -> None:
     async with cluster.running():
         cluster.take()
         await holds(cluster.is_taken)
-        for kind, name in ((VOLUMES, "vol"), (SNAPSHOTS, "snapshot-uid-nightly")):
+        for kind, name in ((VOLUMES, "vol"), (ENGINE_SNAPSHOTS, "snapshot-uid-nightly")):
             cluster.api.edit(kind, name, NS, merge={"metadata": {"annotations": None}})
         await holds(lambda: cluster.holders() == HELD)

@@ -20,7 +20,7 @@ from tests.unit.space.scene import (
     snapshot_of,
     unsplit,
 )
-from ullage.engines.api import SNAPSHOTS
+from ullage.engines.api import ENGINE_SNAPSHOTS
 from ullage.snapshots.api.ga.translation import GA
 from ullage.snapshots.api.prototype.translation import PROTOTYPE
 from ullage.snapshots.model import Dialect
@@ -29,7 +29,7 @@ FREE = "{}"
 
 
 def takes(scene: Scene, name: str) -> Any:
-    return scene.takes(SNAPSHOTS, name, ENGINE_NS)
+    return scene.takes(ENGINE_SNAPSHOTS, name, ENGINE_NS)
 
 
 @simulated
@@ -38,10 +38,10 @@ async def test_the_namespace_and_the_virtual_machine_of_the_claim_pay_and_not_lo
     scene.claim("disk", head=4096)
     scene.vm("db", "disk")
     async with scene.served():
-        assert (await scene.submit(SNAPSHOTS, engine_snapshot("a", createSnapshot=True))).allowed
-        refused = await scene.submit(SNAPSHOTS, engine_snapshot("b", createSnapshot=True))
+        assert (await scene.submit(ENGINE_SNAPSHOTS, engine_snapshot("a", createSnapshot=True))).allowed
+        refused = await scene.submit(ENGINE_SNAPSHOTS, engine_snapshot("b", createSnapshot=True))
     assert takes(scene, "a") == {"namespace": "4Ki", "vm/db": "4Ki"}
-    assert scene.marks(SNAPSHOTS, "a", ENGINE_NS)["charged-namespace"] == TEAM
+    assert scene.marks(ENGINE_SNAPSHOTS, "a", ENGINE_NS)["charged-namespace"] == TEAM
     assert refused.code == 403
     assert unsplit(refused.message) == (
         "does not fit: snapshots/vm/db storage: asked 4Ki, …, limit 4Ki, over by 4Ki. Next: delete snapshots that are not "
@@ -55,15 +55,15 @@ async def test_that_one_is_to_be_taken_need_not_be_said(scene: Scene) -> None:
     scene.limits(all=4096)
     scene.claim("disk", head=4096)
     async with scene.served():
-        assert (await scene.submit(SNAPSHOTS, engine_snapshot("a"))).allowed
-        assert (await scene.submit(SNAPSHOTS, engine_snapshot("b"))).code == 403
+        assert (await scene.submit(ENGINE_SNAPSHOTS, engine_snapshot("a"))).allowed
+        assert (await scene.submit(ENGINE_SNAPSHOTS, engine_snapshot("b"))).code == 403
 
 
 @simulated
 async def test_a_volume_that_nobody_claims_is_in_no_ledger(scene: Scene) -> None:
     async with scene.served():
-        assert (await scene.submit(SNAPSHOTS, engine_snapshot("a", "nobodys", createSnapshot=True))).allowed
-    assert scene.marks(SNAPSHOTS, "a", ENGINE_NS) == {}
+        assert (await scene.submit(ENGINE_SNAPSHOTS, engine_snapshot("a", "nobodys", createSnapshot=True))).allowed
+    assert scene.marks(ENGINE_SNAPSHOTS, "a", ENGINE_NS) == {}
 
 
 @simulated
@@ -71,7 +71,7 @@ async def test_a_volume_that_the_cache_has_not_heard_of_is_asked_for(scene: Scen
     async with scene.served():
         scene.server.watch_lag = lambda: 60.0
         scene.claim("disk", capacity="5Mi")
-        assert (await scene.submit(SNAPSHOTS, engine_snapshot("a", createSnapshot=True))).allowed
+        assert (await scene.submit(ENGINE_SNAPSHOTS, engine_snapshot("a", createSnapshot=True))).allowed
     assert takes(scene, "a") == {"namespace": "5Mi"}
 
 
@@ -83,9 +83,9 @@ async def test_what_the_engine_has_already_counts_and_is_never_refused(scene: Sc
     scene.engine("pv-disk", 10, entries={"rebuild": 4096})
     async with scene.served():
         body = engine_snapshot("rebuild", createSnapshot=False)
-        assert (await scene.submit(SNAPSHOTS, body, user=user)).allowed
+        assert (await scene.submit(ENGINE_SNAPSHOTS, body, user=user)).allowed
         assert takes(scene, "rebuild") == {"namespace": "4Ki"}
-        assert (await scene.submit(SNAPSHOTS, engine_snapshot("a", createSnapshot=True))).code == 403, "and it counts"
+        assert (await scene.submit(ENGINE_SNAPSHOTS, engine_snapshot("a", createSnapshot=True))).code == 403, "and it counts"
 
 
 @simulated
@@ -96,8 +96,8 @@ async def test_what_the_engine_has_already_is_not_refused_for_the_number_of_limi
     for name in names:
         scene.vm(name, "disk")
     async with scene.served():
-        assert (await scene.submit(SNAPSHOTS, engine_snapshot("new", createSnapshot=True))).code == 403
-        assert (await scene.submit(SNAPSHOTS, engine_snapshot("rebuild", createSnapshot=False), user=OURS)).allowed
+        assert (await scene.submit(ENGINE_SNAPSHOTS, engine_snapshot("new", createSnapshot=True))).code == 403
+        assert (await scene.submit(ENGINE_SNAPSHOTS, engine_snapshot("rebuild", createSnapshot=False), user=OURS)).allowed
     assert len(takes(scene, "rebuild")) == 17, "the namespace and 16 of them"
 
 
@@ -117,7 +117,7 @@ async def test_what_is_still_to_be_taken_is_refused_whoever_asks(scene: Scene, u
     scene.claim("disk", head=4096)
     async with scene.served():
         said: Json = {} if create is None else {"createSnapshot": create}
-        refused = await scene.submit(SNAPSHOTS, engine_snapshot("a", **said), user=user)
+        refused = await scene.submit(ENGINE_SNAPSHOTS, engine_snapshot("a", **said), user=user)
     assert refused.code == 403
 
 
@@ -131,9 +131,11 @@ async def test_one_payer_for_a_cut(scene: Scene, dialect: Dialect[Any, Any], use
         assert (await scene.submit(dialect.snapshots, snapshot_of(dialect, "a", "disk"))).allowed
         uid = scene.body(dialect.snapshots, "a")["metadata"]["uid"]
         scene.store(dialect.records, record_of(dialect, uid, "a"))
-        assert (await scene.submit(SNAPSHOTS, engine_snapshot(f"snapshot-{uid}", createSnapshot=True), user=user)).allowed
+        assert (
+            await scene.submit(ENGINE_SNAPSHOTS, engine_snapshot(f"snapshot-{uid}", createSnapshot=True), user=user)
+        ).allowed
     assert takes(scene, f"snapshot-{uid}") == {}
-    assert scene.marks(SNAPSHOTS, f"snapshot-{uid}", ENGINE_NS)["charged-namespace"] == TEAM
+    assert scene.marks(ENGINE_SNAPSHOTS, f"snapshot-{uid}", ENGINE_NS)["charged-namespace"] == TEAM
 
 
 @pytest.mark.parametrize("case", ["no record", "the record of another volume", "nobody pays any more", "another's record"])
@@ -152,7 +154,7 @@ async def test_a_name_alone_pays_for_nothing(scene: Scene, case: str) -> None:
             scene.store(GA.records, record)
         if case == "nobody pays any more":
             scene.remove(GA.snapshots, "a")
-        refused = await scene.submit(SNAPSHOTS, engine_snapshot(f"snapshot-{uid}", createSnapshot=True))
+        refused = await scene.submit(ENGINE_SNAPSHOTS, engine_snapshot(f"snapshot-{uid}", createSnapshot=True))
     assert refused.code == 403
 
 
@@ -162,7 +164,7 @@ async def test_a_record_that_pays_in_place_of_its_snapshot_pays_for_it(scene: Sc
     async with scene.served():
         booked = {"takes": '{"snapshots/namespace":{"storage":"4Ki"}}', "charged_namespace": TEAM}
         scene.store(GA.records, record_of(GA, "u9", "gone", cut=True, **booked))
-        assert (await scene.submit(SNAPSHOTS, engine_snapshot("snapshot-u9", createSnapshot=False), user=OURS)).allowed
+        assert (await scene.submit(ENGINE_SNAPSHOTS, engine_snapshot("snapshot-u9", createSnapshot=False), user=OURS)).allowed
     assert takes(scene, "snapshot-u9") == {}
 
 
@@ -178,10 +180,10 @@ async def test_a_record_that_pays_in_place_of_its_snapshot_pays_for_it(scene: Sc
 async def test_edits_are_put_back(scene: Scene, forged: dict[str, str | None]) -> None:
     scene.claim("disk", head=4096)
     async with scene.served():
-        assert (await scene.submit(SNAPSHOTS, engine_snapshot("a", createSnapshot=True))).allowed
-        before = scene.marks(SNAPSHOTS, "a", ENGINE_NS)
-        assert (await scene.annotate(SNAPSHOTS, "a", ENGINE_NS, user=LONGHORN_USER, **forged)).allowed
-    assert scene.marks(SNAPSHOTS, "a", ENGINE_NS) == before
+        assert (await scene.submit(ENGINE_SNAPSHOTS, engine_snapshot("a", createSnapshot=True))).allowed
+        before = scene.marks(ENGINE_SNAPSHOTS, "a", ENGINE_NS)
+        assert (await scene.annotate(ENGINE_SNAPSHOTS, "a", ENGINE_NS, user=LONGHORN_USER, **forged)).allowed
+    assert scene.marks(ENGINE_SNAPSHOTS, "a", ENGINE_NS) == before
 
 
 @pytest.mark.parametrize(
@@ -197,6 +199,6 @@ async def test_a_raise_past_the_limit(scene: Scene, status: dict[str, Any], allo
     scene.claim("disk", head=4096)
     more = '{"snapshots/namespace":{"storage":"9000"}}'
     async with scene.served():
-        assert (await scene.submit(SNAPSHOTS, engine_snapshot("a", createSnapshot=True))).allowed
-        scene.change(SNAPSHOTS, "a", ENGINE_NS, status=status)
-        assert (await scene.annotate(SNAPSHOTS, "a", ENGINE_NS, user=OURS, takes=more)).allowed is allowed
+        assert (await scene.submit(ENGINE_SNAPSHOTS, engine_snapshot("a", createSnapshot=True))).allowed
+        scene.change(ENGINE_SNAPSHOTS, "a", ENGINE_NS, status=status)
+        assert (await scene.annotate(ENGINE_SNAPSHOTS, "a", ENGINE_NS, user=OURS, takes=more)).allowed is allowed

@@ -15,7 +15,7 @@ from tests.unit.space.builders import GI, quota
 from ullage.kube.identities import CONTROLLER, account
 from ullage.kube.review import Decision, Review
 from ullage.ledger.charging.registry import Registry
-from ullage.space.api import ALLOW_ZERO, QUOTAS, ResourceQuota
+from ullage.space.api import ALLOW_ZERO, HARVESTER_QUOTAS, ResourceQuota
 from ullage.space.quota import NOTHING_USED, SpaceUsage, Usage
 from ullage.space.webhook.quotas import QuotaFacts, QuotaHooks, new_faults, warnings
 
@@ -105,7 +105,7 @@ def test_what_is_refused(asked: QuotaFacts, fields: list[str]) -> None:
 
 
 def written(new: ResourceQuota, **more: Any) -> Any:
-    kind = {"group": QUOTAS.group, "version": QUOTAS.version, "kind": QUOTAS.kind}
+    kind = {"group": HARVESTER_QUOTAS.group, "version": HARVESTER_QUOTAS.version, "kind": HARVESTER_QUOTAS.kind}
     return review(kind=kind, name=new.metadata.name, namespace="team-a", object=msgspec.to_builtins(new), **more)
 
 

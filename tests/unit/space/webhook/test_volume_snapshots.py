@@ -21,7 +21,7 @@ from tests.unit.space.scene import (
     snapshot_of,
     unsplit,
 )
-from ullage.engines.api import ENGINES, SNAPSHOTS, Engine, EngineSpec, EngineStatus, SnapshotInfo
+from ullage.engines.api import ENGINE_SNAPSHOTS, ENGINES, Engine, EngineSpec, EngineStatus, SnapshotInfo
 from ullage.engines.chain import HEAD
 from ullage.errors import Retryable
 from ullage.kube.cache.indexer import Key
@@ -311,7 +311,9 @@ async def test_a_restored_volume_costs_the_whole_chain_until_an_object_pays_for_
     meta, spec = Meta(name="pv-disk-e-0", namespace=ENGINE_NS, uid="uid-e"), EngineSpec(volume_name="pv-disk", active=True)
     scene.server.put(ENGINES, Engine(metadata=meta, spec=spec, status=EngineStatus(current_state=state, snapshots=entries)))
     if shown:
-        scene.store(SNAPSHOTS, {**engine_snapshot("made-with"), "metadata": {"name": "made-with", "namespace": ENGINE_NS}})
+        scene.store(
+            ENGINE_SNAPSHOTS, {**engine_snapshot("made-with"), "metadata": {"name": "made-with", "namespace": ENGINE_NS}}
+        )
     async with scene.served():
         assert (await scene.submit(dialect.snapshots, snapshot_of(dialect, "a", "disk"))).allowed
     assert scene.takes(dialect.snapshots, "a")["namespace"] == asked
@@ -545,8 +547,8 @@ async def test_an_import_does_not_pay_again(scene: Scene, payer: str) -> None:
             record["metadata"]["annotations"] = {"ullage.io/takes": stamp(70), "ullage.io/charged-namespace": TEAM}
         elif payer == "engine snapshot":
             body = engine_snapshot("snapshot-u9", createSnapshot=False)
-            assert (await scene.submit(SNAPSHOTS, body, user=OURS)).allowed
-            assert scene.takes(SNAPSHOTS, "snapshot-u9", ENGINE_NS) == {"namespace": "70"}
+            assert (await scene.submit(ENGINE_SNAPSHOTS, body, user=OURS)).allowed
+            assert scene.takes(ENGINE_SNAPSHOTS, "snapshot-u9", ENGINE_NS) == {"namespace": "70"}
         else:
             other = snapshot_of(GA, "other", "disk")
             scene.store(GA.snapshots, {**other, "metadata": {"name": "other", "namespace": TEAM, "uid": "u9"}})
@@ -563,8 +565,8 @@ async def test_who_was_given_a_snapshot_pays_for_it_though_the_source_does(scene
     record["metadata"]["annotations"] = {SHARED_BY: "grant"}
     record["spec"]["volumeSnapshotRef"].pop("uid")
     async with scene.served():
-        assert (await scene.submit(SNAPSHOTS, engine_snapshot("snapshot-u9", createSnapshot=False), user=OURS)).allowed
-        assert scene.takes(SNAPSHOTS, "snapshot-u9", ENGINE_NS) == {"namespace": "70"}
+        assert (await scene.submit(ENGINE_SNAPSHOTS, engine_snapshot("snapshot-u9", createSnapshot=False), user=OURS)).allowed
+        assert scene.takes(ENGINE_SNAPSHOTS, "snapshot-u9", ENGINE_NS) == {"namespace": "70"}
         scene.store(GA.records, record)
         assert (await scene.submit(GA.snapshots, import_of(GA, "a", "snapcontent-u9"))).allowed
     assert scene.takes(GA.snapshots, "a") == {"namespace": "70"}

@@ -13,7 +13,7 @@ from typing import Any, TypeVar, cast
 from tests.unit.snapshots.api.objects import patched
 from tests.unit.snapshots.memory_api import Crash, Fuse, Json, MemoryApi, Told
 from ullage.clock import SystemClock
-from ullage.engines.api import ENGINES, SNAPSHOTS
+from ullage.engines.api import ENGINE_SNAPSHOTS, ENGINES
 from ullage.engines.api import VOLUMES as ENGINE_VOLUMES
 from ullage.engines.client.channels import Channels
 from ullage.engines.client.host import HostClient, HostVolume
@@ -40,7 +40,7 @@ from ullage.standalone.world.directories import Directories
 from ullage.standalone.world.lookup import LonghornLookup, StorageLookup
 from ullage.times import timestamp
 from ullage.vms.api.kubevirts import KUBEVIRTS
-from ullage.vms.api.machines import INSTANCES, MACHINES
+from ullage.vms.api.machines import INSTANCES, VIRTUAL_MACHINES
 from ullage.vms.prices import Prices, price_sources
 from ullage.vms.pricing import PricingChoice
 
@@ -58,12 +58,12 @@ KINDS = (
     NAMESPACES,
     ENGINE_VOLUMES,
     ENGINES,
-    SNAPSHOTS,
-    MACHINES,
+    ENGINE_SNAPSHOTS,
+    VIRTUAL_MACHINES,
     INSTANCES,
     KUBEVIRTS,
 )
-WHOLE = (PERSISTENT_VOLUMES, MACHINES, INSTANCES, PODS, CORE_QUOTAS)  # kinds whose bodies are sent and read whole
+WHOLE = (PERSISTENT_VOLUMES, VIRTUAL_MACHINES, INSTANCES, PODS, CORE_QUOTAS)  # kinds whose bodies are sent and read whole
 
 Answer = TypeVar("Answer")
 

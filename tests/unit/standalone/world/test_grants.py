@@ -6,13 +6,15 @@ import pytest
 
 from ullage.standalone.world.slice import GRANTS
 from ullage.vms.api.instance_types import CLUSTER_INSTANCE_TYPES, CLUSTER_PREFERENCES, INSTANCE_TYPES, PREFERENCES
-from ullage.vms.api.machines import MACHINES
+from ullage.vms.api.machines import VIRTUAL_MACHINES
 
 
 @pytest.mark.parametrize(
     ("role", "verb", "names"),
     [
-        pytest.param("edit", "create", {MACHINES, INSTANCE_TYPES, PREFERENCES}, id="who edits a namespace makes its own types"),
+        pytest.param(
+            "edit", "create", {VIRTUAL_MACHINES, INSTANCE_TYPES, PREFERENCES}, id="who edits a namespace makes its own types"
+        ),
         pytest.param(
             "view", "get", {CLUSTER_INSTANCE_TYPES, CLUSTER_PREFERENCES, INSTANCE_TYPES}, id="who views sees all types"
         ),

@@ -10,7 +10,7 @@ from ullage.kube.objects import Condition, owner_reference
 from ullage.standalone.world.controllers.virtual_machine_rules import FINALIZER
 from ullage.standalone.world.machines import INSTANCE_FINALIZER
 from ullage.vms.api.machines import (
-    MACHINES,
+    VIRTUAL_MACHINES,
     ClaimVolume,
     InstanceSpec,
     InstanceStatus,
@@ -77,7 +77,7 @@ def instance(
         resource_version="8",
         annotations=annotations or {},
         finalizers=(INSTANCE_FINALIZER,),
-        owner_references=(owner_reference(MACHINES, machine().metadata, controller=True),),
+        owner_references=(owner_reference(VIRTUAL_MACHINES, machine().metadata, controller=True),),
         deletion_timestamp=GOING if going else None,
     )
     said = InstanceStatus(phase=phase, conditions=conditions, node_name=node, **(status or {}))

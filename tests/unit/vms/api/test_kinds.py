@@ -9,14 +9,14 @@ import pytest
 
 from ullage.kube.crds.definitions import crd_of, undocumented
 from ullage.kube.kinds import Kind
-from ullage.vms.api.backups import BACKUPS
+from ullage.vms.api.backups import VM_BACKUPS
 from ullage.vms.api.instance_types import TYPE_KINDS
 from ullage.vms.api.kubevirts import KUBEVIRTS
-from ullage.vms.api.machines import INSTANCES, MACHINES
+from ullage.vms.api.machines import INSTANCES, VIRTUAL_MACHINES
 from ullage.vms.api.migrations import MIGRATIONS
-from ullage.vms.api.restores import RESTORES
+from ullage.vms.api.restores import VM_RESTORES
 
-KINDS: tuple[Kind[Any], ...] = (MACHINES, INSTANCES, MIGRATIONS, KUBEVIRTS, BACKUPS, RESTORES, *TYPE_KINDS)
+KINDS: tuple[Kind[Any], ...] = (VIRTUAL_MACHINES, INSTANCES, MIGRATIONS, KUBEVIRTS, VM_BACKUPS, VM_RESTORES, *TYPE_KINDS)
 
 
 @pytest.mark.parametrize("kind", [pytest.param(kind, id=kind.plural) for kind in KINDS])
@@ -53,7 +53,7 @@ HARVESTERS: dict[str, Any] = {
 
 
 def test_what_harvester_writes_is_read_and_names_on_the_wire_are_its_own() -> None:
-    found = msgspec.json.decode(msgspec.json.encode({"metadata": {"name": "one"}, **HARVESTERS}), type=BACKUPS.type)
+    found = msgspec.json.decode(msgspec.json.encode({"metadata": {"name": "one"}, **HARVESTERS}), type=VM_BACKUPS.type)
     assert (found.status.source_uid, found.status.volume_backups[0].csi_driver_name) == ("u", "driver.longhorn.io")
     wire = msgspec.to_builtins(found)["status"]
     assert {"sourceUID", "csiDriverVolumeSnapshotClassNames", "volumeBackups", "readyToUse", "creationTime"} <= wire.keys()
@@ -80,7 +80,7 @@ def test_a_restore_s_names_on_the_wire_are_harvesters() -> None:
         "progress": 100,
     }
     body = {"metadata": {"name": "r"}, "spec": spec, "status": status}
-    wire = msgspec.json.decode(msgspec.json.encode(msgspec.json.decode(msgspec.json.encode(body), type=RESTORES.type)))
+    wire = msgspec.json.decode(msgspec.json.encode(msgspec.json.decode(msgspec.json.encode(body), type=VM_RESTORES.type)))
     assert (wire["spec"], wire["status"]) == (spec, status)
 
 

@@ -22,13 +22,13 @@ from ullage.kube.errors import Forbidden
 from ullage.kube.kinds import Kind
 from ullage.ledger.charging.stamps import PLAN, STAMP
 from ullage.ledger.refusals import NO_FIT
-from ullage.snapshots.api.ga.types import CONTENTS, SNAPSHOTS
+from ullage.snapshots.api.ga.types import CONTENTS, VOLUME_SNAPSHOTS
 from ullage.snapshots.gate import written
 from ullage.snapshots.lookup import VolumeLookup
 from ullage.snapshots.model import CUT, ESTIMATE, GO
-from ullage.vms.api.backups import BACKUPS
-from ullage.vms.api.machines import INSTANCES, MACHINES
-from ullage.vms.api.restores import RESTORES
+from ullage.vms.api.backups import VM_BACKUPS
+from ullage.vms.api.machines import INSTANCES, VIRTUAL_MACHINES
+from ullage.vms.api.restores import VM_RESTORES
 from ullage.vms.controllers.backup_take import BackupController
 from ullage.vms.controllers.restore_perform import RestoreController
 from ullage.vms.lookup import BY_CLAIM, BY_TARGET, MachineLookup, claim_keys
@@ -78,32 +78,32 @@ class Cluster:
         for claim in claims:
             if self.api.body(CLAIMS, claim, NAMESPACE) is None:
                 self.claim(claim)
-        self.api.put(MACHINES, machine_body(*map(claim_volume, claims), name=name, **content))
+        self.api.put(VIRTUAL_MACHINES, machine_body(*map(claim_volume, claims), name=name, **content))
 
     def backup(self, name: str = "one", *, paid: dict[str, int] | None = None, **content: Any) -> None:
         annotations = {STAMP: stamp(sum(paid.values()), "db"), PLAN: json.dumps(paid)} if paid is not None else {}
         source = {"apiGroup": "kubevirt.io", "kind": "VirtualMachine", "name": "db"}
         metadata = {"annotations": annotations, "generation": 1}
-        self.api.put(BACKUPS, body(BACKUPS, name, metadata=metadata, spec={"source": source, **content}))
+        self.api.put(VM_BACKUPS, body(VM_BACKUPS, name, metadata=metadata, spec={"source": source, **content}))
 
     def restore(self, name: str = "back", *, target: str = "copy", new: bool = True, **spec: Any) -> None:
         given = {"target": {"name": target}, "virtualMachineBackupName": "one", "newVM": new, **spec}
         metadata = {"generation": 1, "uid": f"{name}-uid", "creationTimestamp": "2026-01-01T00:01:00Z"}
-        self.api.put(RESTORES, body(RESTORES, name, metadata=metadata, spec=given))
+        self.api.put(VM_RESTORES, body(VM_RESTORES, name, metadata=metadata, spec=given))
 
     # --- what is seen ---
 
-    def status(self, name: str = "one", kind: Kind[Any] = BACKUPS) -> Json:
+    def status(self, name: str = "one", kind: Kind[Any] = VM_BACKUPS) -> Json:
         found = self.api.body(kind, name, NAMESPACE)
         assert found is not None
         return dict(found.get("status", {}))
 
-    def condition(self, type: str, name: str = "one", kind: Kind[Any] = BACKUPS) -> tuple[str, str, str]:
+    def condition(self, type: str, name: str = "one", kind: Kind[Any] = VM_BACKUPS) -> tuple[str, str, str]:
         (found,) = [one for one in self.status(name, kind)["conditions"] if one["type"] == type]
         return found["status"], found["reason"], found["message"]
 
     def snapshots(self) -> dict[str, Json]:
-        return {one["metadata"]["name"]: one for one in self.api.bodies(SNAPSHOTS)}
+        return {one["metadata"]["name"]: one for one in self.api.bodies(VOLUME_SNAPSHOTS)}
 
     def members(self) -> dict[str, Json]:
         return {one["spec"]["source"]["persistentVolumeClaimName"]: one for one in self.snapshots().values()}
@@ -152,14 +152,14 @@ class Cluster:
         return json.loads(text) if text else None
 
     def _edit(self, meta: Json, merge: Json) -> None:
-        self.api.edit(SNAPSHOTS, meta["name"], NAMESPACE, merge=merge)
+        self.api.edit(VOLUME_SNAPSHOTS, meta["name"], NAMESPACE, merge=merge)
 
     def settle_payments(self) -> None:
         """As the controller that follows what things take: a backup that goes, and has no members left, takes nothing."""
-        for one in self.api.bodies(BACKUPS):
+        for one in self.api.bodies(VM_BACKUPS):
             meta = one["metadata"]
             if meta.get("deletionTimestamp") and STAMP in meta.get("annotations", {}) and not self.snapshots():
-                self.api.edit(BACKUPS, meta["name"], NAMESPACE, merge={"metadata": {"annotations": {STAMP: "{}"}}})
+                self.api.edit(VM_BACKUPS, meta["name"], NAMESPACE, merge={"metadata": {"annotations": {STAMP: "{}"}}})
 
     # --- a process of ours ---
 
@@ -168,11 +168,11 @@ class Cluster:
         caches: dict[Any, Cache[Any]] = {
             kind: Cache(self.api, kind)
             for kind in (
-                BACKUPS,
-                RESTORES,
-                MACHINES,
+                VM_BACKUPS,
+                VM_RESTORES,
+                VIRTUAL_MACHINES,
                 INSTANCES,
-                SNAPSHOTS,
+                VOLUME_SNAPSHOTS,
                 CONTENTS,
                 CLAIMS,
                 PERSISTENT_VOLUMES,
@@ -180,8 +180,8 @@ class Cluster:
             )
         }
         running = [asyncio.create_task(cache.run()) for cache in caches.values()]
-        caches[MACHINES].index(BY_CLAIM, claim_keys)
-        caches[RESTORES].index(BY_TARGET, lambda one: (str(Key(one.metadata.namespace, one.spec.target.name)),))
+        caches[VIRTUAL_MACHINES].index(BY_CLAIM, claim_keys)
+        caches[VM_RESTORES].index(BY_TARGET, lambda one: (str(Key(one.metadata.namespace, one.spec.target.name)),))
         try:
             yield Process(self, caches)
         finally:
@@ -218,14 +218,14 @@ class Process:
     def __post_init__(self) -> None:
         cluster, caches = self.cluster, self.caches
         client = cast(Client, LimitedApi(cluster))
-        machines = MachineLookup(caches[MACHINES], caches[INSTANCES])
+        machines = MachineLookup(caches[VIRTUAL_MACHINES], caches[INSTANCES])
         volumes = VolumeLookup(caches[CLAIMS], caches[PERSISTENT_VOLUMES], caches[STORAGE_CLASSES])
         self.backups = BackupController(
             client,
-            caches[BACKUPS],
+            caches[VM_BACKUPS],
             machines,
             volumes=volumes,
-            snapshots=caches[SNAPSHOTS],
+            snapshots=caches[VOLUME_SNAPSHOTS],
             records=caches[CONTENTS],
             recorder=cluster.told,
             clock=cluster.clock,
@@ -233,7 +233,7 @@ class Process:
 
         self.restores = RestoreController(
             client,
-            caches[RESTORES],
+            caches[VM_RESTORES],
             machines,
             volumes=volumes,
             within=cluster.within,
@@ -246,7 +246,7 @@ class Process:
 
     async def look(self) -> None:
         """Every backup and every restore, once, from caches that are up to date."""
-        for kind, reconcile in ((BACKUPS, self.backups.reconcile), (RESTORES, self.restores.reconcile)):
+        for kind, reconcile in ((VM_BACKUPS, self.backups.reconcile), (VM_RESTORES, self.restores.reconcile)):
             for one in self.cluster.api.bodies(kind):
                 await self.current()
                 with contextlib.suppress(UllageError):
@@ -264,14 +264,14 @@ class LimitedApi:
         return getattr(self._cluster.api, name)
 
     async def create(self, kind: Any, obj: Any) -> Any:
-        if kind.plural == MACHINES.plural and obj.spec.get("runStrategy") != "Halted" and self._cluster.no_vm_runs:
+        if kind.plural == VIRTUAL_MACHINES.plural and obj.spec.get("runStrategy") != "Halted" and self._cluster.no_vm_runs:
             raise Forbidden(self._cluster.no_vm_runs, code=403)
         return await self._cluster.api.create(kind, obj)
 
     async def patch(self, kind: Any, name: str, namespace: str = "", **wanted: Any) -> Any:
         text = wanted.get("merge", {}).get("metadata", {}).get("annotations", {}).get(STAMP)
         limit = self._cluster.limit
-        if kind is BACKUPS and text and limit is not None:
+        if kind is VM_BACKUPS and text and limit is not None:
             asked = int(json.loads(text)["snapshots/namespace"]["storage"].replace("Gi", "")) * (GIB if "Gi" in text else 1)
             if asked > limit:
                 raise Forbidden(f"admission webhook denied the request: {NO_FIT}asked {asked}, limit {limit}", code=403)

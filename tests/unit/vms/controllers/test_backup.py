@@ -11,11 +11,11 @@ from tests.unit.vms.builders import CLOUD_INIT, IMAGE, NAMESPACE, body, claim_vo
 from tests.unit.vms.controllers.cluster import CUT_TIME, DRIVER, GIB, Cluster, stamp
 from ullage.kube.errors import Forbidden, Refused
 from ullage.ledger.charging.stamps import ESTIMATED_BY, PLAN, STAMP
-from ullage.snapshots.api.ga.types import CONTENTS, SNAPSHOTS
+from ullage.snapshots.api.ga.types import CONTENTS, VOLUME_SNAPSHOTS
 from ullage.snapshots.gate import written
 from ullage.snapshots.model import CUT, ESTIMATE
-from ullage.vms.api.backups import BACKUPS
-from ullage.vms.api.machines import INSTANCES, MACHINES
+from ullage.vms.api.backups import VM_BACKUPS
+from ullage.vms.api.machines import INSTANCES, VIRTUAL_MACHINES
 from ullage.vms.model import BACKUP_FINALIZER
 
 Json = dict[str, Any]
@@ -29,7 +29,7 @@ def cluster() -> Cluster:
 
 
 def notes(cluster: Cluster, name: str = "one") -> Json:
-    found = cluster.api.body(BACKUPS, name, NAMESPACE)
+    found = cluster.api.body(VM_BACKUPS, name, NAMESPACE)
     assert found is not None
     return dict(found["metadata"]["annotations"])
 
@@ -70,7 +70,7 @@ async def test_members_belong_to_the_backup_and_are_held(cluster: Cluster) -> No
     assert (owner["kind"], owner["uid"], owner["controller"]) == ("VirtualMachineBackup", "uid-one", True)
     assert member["metadata"]["annotations"] == {CUT: "hold"}
     assert "volumeSnapshotClassName" not in member["spec"], "the default of the driver"
-    found = cluster.api.body(BACKUPS, "one", NAMESPACE)
+    found = cluster.api.body(VM_BACKUPS, "one", NAMESPACE)
     assert found is not None
     assert found["metadata"]["finalizers"] == [BACKUP_FINALIZER]
     assert cluster.condition("InProgress")[1:] == (
@@ -89,7 +89,7 @@ async def test_nothing_is_cut_before_every_member_has_been_measured(cluster: Clu
         "nothing is cut before all volumes are ready; disk-b is not; volume disk-b (claim b): the array is busy"
     )
     cluster.broken = {}
-    cluster.api.edit(SNAPSHOTS, "one-volume-b", NAMESPACE, merge={"status": {"error": None}})
+    cluster.api.edit(VOLUME_SNAPSHOTS, "one-volume-b", NAMESPACE, merge={"status": {"error": None}})
     await cluster.live()
     assert sorted(cluster.cuts) == ["a", "b"]
     assert cluster.status()["readyToUse"] is True
@@ -106,7 +106,7 @@ async def test_what_is_booked_before_the_cut_is_the_sum_of_what_was_measured(clu
 async def test_of_a_shared_claim_the_other_vm_pays_for_that_claim_alone(cluster: Cluster) -> None:
     cluster.machine("b", name="other")
     cluster.backup(paid={"a": 1, "b": 1})
-    cluster.api.edit(BACKUPS, "one", NAMESPACE, merge={"metadata": {"annotations": {STAMP: stamp(2, "db", "other")}}})
+    cluster.api.edit(VM_BACKUPS, "one", NAMESPACE, merge={"metadata": {"annotations": {STAMP: stamp(2, "db", "other")}}})
     cluster.sizes = {"a": 2 * GIB, "b": 3 * GIB}
     await cluster.live()
     booked = json.loads(notes(cluster)[STAMP])
@@ -214,7 +214,9 @@ async def test_a_failed_backup_is_not_tried_again(cluster: Cluster) -> None:
 
 
 async def test_a_name_that_is_taken_fails_the_backup_and_leaves_what_is_there_alone(cluster: Cluster) -> None:
-    cluster.api.put(SNAPSHOTS, body(SNAPSHOTS, "one-volume-b", spec={"source": {"persistentVolumeClaimName": "b"}}))
+    cluster.api.put(
+        VOLUME_SNAPSHOTS, body(VOLUME_SNAPSHOTS, "one-volume-b", spec={"source": {"persistentVolumeClaimName": "b"}})
+    )
     cluster.backup()
     await cluster.live()
     assert list(cluster.snapshots()) == ["one-volume-b"]
@@ -229,7 +231,7 @@ async def test_a_member_that_is_deleted_before_the_cut_is_made_again(cluster: Cl
     async with cluster.process() as process:
         await process.look()
         await process.look()
-    cluster.api.remove(SNAPSHOTS, "one-volume-b", NAMESPACE)
+    cluster.api.remove(VOLUME_SNAPSHOTS, "one-volume-b", NAMESPACE)
     await cluster.live()
     assert cluster.status()["readyToUse"] is True
 
@@ -241,7 +243,7 @@ async def test_a_member_that_is_deleted_after_the_others_were_cut_fails_the_back
         await process.look()
         cluster.play()
         await process.look()
-    cluster.api.remove(SNAPSHOTS, "one-volume-b", NAMESPACE)
+    cluster.api.remove(VOLUME_SNAPSHOTS, "one-volume-b", NAMESPACE)
     await cluster.live()
     assert cluster.snapshots() == {}
     assert cluster.condition("Failed")[1] == "SnapshotMissing"
@@ -294,7 +296,7 @@ async def test_a_vm_that_is_too_large_to_be_kept_fails_its_backup(cluster: Clust
 
 
 async def test_a_vm_without_volumes_is_kept_by_its_spec_alone(cluster: Cluster) -> None:
-    cluster.api.put(MACHINES, machine_body(IMAGE, CLOUD_INIT))
+    cluster.api.put(VIRTUAL_MACHINES, machine_body(IMAGE, CLOUD_INIT))
     cluster.backup()
     await cluster.live()
     assert (cluster.status()["readyToUse"], cluster.snapshots()) == (True, {})
@@ -304,7 +306,7 @@ async def test_a_vm_without_volumes_is_kept_by_its_spec_alone(cluster: Cluster) 
 
 
 async def test_data_volumes_are_cut_and_images_are_not(cluster: Cluster) -> None:
-    cluster.api.put(MACHINES, machine_body(IMAGE, data_volume("a"), CLOUD_INIT))
+    cluster.api.put(VIRTUAL_MACHINES, machine_body(IMAGE, data_volume("a"), CLOUD_INIT))
     cluster.backup()
     await cluster.live()
     assert (cluster.cuts, cluster.status()["readyToUse"]) == (["a"], True)
@@ -312,7 +314,7 @@ async def test_data_volumes_are_cut_and_images_are_not(cluster: Cluster) -> None
 
 async def test_a_claim_that_is_pending_is_waited_for(cluster: Cluster) -> None:
     cluster.claim("late", bound=False)
-    cluster.api.put(MACHINES, machine_body(claim_volume("a"), claim_volume("late")))
+    cluster.api.put(VIRTUAL_MACHINES, machine_body(claim_volume("a"), claim_volume("late")))
     cluster.backup()
     await cluster.live()
     assert cluster.snapshots() == {}, "nothing is begun"
@@ -327,7 +329,7 @@ async def test_a_claim_that_is_pending_is_waited_for(cluster: Cluster) -> None:
 
 
 async def test_a_claim_that_does_not_exist_fails_the_backup(cluster: Cluster) -> None:
-    cluster.api.put(MACHINES, machine_body(claim_volume("a"), claim_volume("none")))
+    cluster.api.put(VIRTUAL_MACHINES, machine_body(claim_volume("a"), claim_volume("none")))
     cluster.backup()
     await cluster.live()
     assert cluster.condition("Failed")[1:] == (
@@ -349,7 +351,7 @@ async def test_a_vm_that_migrates_is_waited_for(cluster: Cluster) -> None:
 
 
 async def test_a_vm_that_does_not_exist_fails_the_backup(cluster: Cluster) -> None:
-    cluster.api.remove(MACHINES, "db", NAMESPACE)
+    cluster.api.remove(VIRTUAL_MACHINES, "db", NAMESPACE)
     cluster.backup()
     await cluster.live()
     assert cluster.condition("Failed")[1] == "MachineNotFound"
@@ -360,7 +362,7 @@ async def test_a_vm_that_is_deleted_meanwhile_is_backed_up_all_the_same(cluster:
     cluster.backup(paid={"a": GIB, "b": GIB})
     async with cluster.process() as process:
         await process.look()
-    cluster.api.remove(MACHINES, "db", NAMESPACE)
+    cluster.api.remove(VIRTUAL_MACHINES, "db", NAMESPACE)
     await cluster.live()
     assert cluster.status()["readyToUse"] is True
     assert cluster.status()["source"]["metadata"]["name"] == "db"
@@ -386,7 +388,7 @@ async def test_one_that_is_stored_for_a_day_waits_and_says_so(cluster: Cluster) 
         for name in ("one-volume-a", "one-volume-b"):
             ready = name == "one-volume-a"
             status = {"creationTime": CUT_TIME, "readyToUse": ready}
-            cluster.api.edit(SNAPSHOTS, name, NAMESPACE, merge={"status": status})
+            cluster.api.edit(VOLUME_SNAPSHOTS, name, NAMESPACE, merge={"status": status})
         await process.look()
         cluster.clock.advance(86400)
         await process.look()
@@ -395,7 +397,7 @@ async def test_one_that_is_stored_for_a_day_waits_and_says_so(cluster: Cluster) 
         before = cluster.api.version
         await process.look()
         assert cluster.api.version == before, "nothing is written where nothing moves"
-        cluster.api.edit(SNAPSHOTS, "one-volume-b", NAMESPACE, merge={"status": {"readyToUse": True}})
+        cluster.api.edit(VOLUME_SNAPSHOTS, "one-volume-b", NAMESPACE, merge={"status": {"readyToUse": True}})
         await process.look()
     assert cluster.status()["readyToUse"] is True
 
@@ -461,7 +463,7 @@ async def test_a_backup_whose_snapshot_is_lost_says_so_and_keeps_the_others(clus
     cluster.backup()
     await cluster.live()
     lost = {"readyToUse": False, "error": {"message": "SnapshotLost: the array has it no more"}}
-    cluster.api.edit(SNAPSHOTS, "one-volume-b", NAMESPACE, merge={"status": lost})
+    cluster.api.edit(VOLUME_SNAPSHOTS, "one-volume-b", NAMESPACE, merge={"status": lost})
     async with cluster.process() as process:
         await process.look()
     assert cluster.status()["readyToUse"] is False
@@ -471,7 +473,7 @@ async def test_a_backup_whose_snapshot_is_lost_says_so_and_keeps_the_others(clus
     )
     assert len(cluster.snapshots()) == 2
     assert cluster.told.reasons[-1] == "BackupBroken"
-    cluster.api.edit(SNAPSHOTS, "one-volume-b", NAMESPACE, merge={"status": {"readyToUse": True, "error": None}})
+    cluster.api.edit(VOLUME_SNAPSHOTS, "one-volume-b", NAMESPACE, merge={"status": {"readyToUse": True, "error": None}})
     await cluster.live()
     assert cluster.status()["readyToUse"] is True
     assert "error" not in cluster.status()
@@ -482,44 +484,44 @@ async def test_a_backup_that_is_deleted_takes_its_snapshots_along_and_goes_when_
 ) -> None:
     cluster.backup(paid={"a": GIB, "b": GIB})
     await cluster.live()
-    cluster.api.remove(BACKUPS, "one", NAMESPACE)
+    cluster.api.remove(VM_BACKUPS, "one", NAMESPACE)
     async with cluster.process() as process:
         await process.look()
         assert cluster.snapshots() == {}
         await process.look()
-        assert cluster.api.body(BACKUPS, "one", NAMESPACE) is not None, "it still pays"
+        assert cluster.api.body(VM_BACKUPS, "one", NAMESPACE) is not None, "it still pays"
         cluster.settle_payments()
         await process.look()
-    assert cluster.api.body(BACKUPS, "one", NAMESPACE) is None
+    assert cluster.api.body(VM_BACKUPS, "one", NAMESPACE) is None
 
 
 async def test_a_deleted_backup_waits_until_its_snapshots_are_gone(cluster: Cluster) -> None:
     cluster.backup()
     await cluster.live()
-    cluster.api.edit(SNAPSHOTS, "one-volume-b", NAMESPACE, merge={"metadata": {"finalizers": ["bound"]}})
-    cluster.api.remove(BACKUPS, "one", NAMESPACE)
+    cluster.api.edit(VOLUME_SNAPSHOTS, "one-volume-b", NAMESPACE, merge={"metadata": {"finalizers": ["bound"]}})
+    cluster.api.remove(VM_BACKUPS, "one", NAMESPACE)
     async with cluster.process() as process:
         await process.look()
         await process.look()
-        assert cluster.api.body(BACKUPS, "one", NAMESPACE) is not None
-        cluster.api.edit(SNAPSHOTS, "one-volume-b", NAMESPACE, merge={"metadata": {"finalizers": None}})
+        assert cluster.api.body(VM_BACKUPS, "one", NAMESPACE) is not None
+        cluster.api.edit(VOLUME_SNAPSHOTS, "one-volume-b", NAMESPACE, merge={"metadata": {"finalizers": None}})
         await process.look()
-    assert cluster.api.body(BACKUPS, "one", NAMESPACE) is None
+    assert cluster.api.body(VM_BACKUPS, "one", NAMESPACE) is None
 
 
 async def test_an_orphaning_deletion_leaves_the_snapshots(cluster: Cluster) -> None:
     cluster.backup()
     await cluster.live()
-    cluster.api.edit(BACKUPS, "one", NAMESPACE, merge={"metadata": {"finalizers": [BACKUP_FINALIZER, "orphan"]}})
-    cluster.api.remove(BACKUPS, "one", NAMESPACE)
+    cluster.api.edit(VM_BACKUPS, "one", NAMESPACE, merge={"metadata": {"finalizers": [BACKUP_FINALIZER, "orphan"]}})
+    cluster.api.remove(VM_BACKUPS, "one", NAMESPACE)
     async with cluster.process() as process:
         await process.look()
         assert len(cluster.snapshots()) == 2
         for name in cluster.snapshots():
-            cluster.api.edit(SNAPSHOTS, name, NAMESPACE, merge={"metadata": {"ownerReferences": None}})
-        cluster.api.edit(BACKUPS, "one", NAMESPACE, merge={"metadata": {"finalizers": [BACKUP_FINALIZER]}})
+            cluster.api.edit(VOLUME_SNAPSHOTS, name, NAMESPACE, merge={"metadata": {"ownerReferences": None}})
+        cluster.api.edit(VM_BACKUPS, "one", NAMESPACE, merge={"metadata": {"finalizers": [BACKUP_FINALIZER]}})
         await process.look()
-    assert cluster.api.body(BACKUPS, "one", NAMESPACE) is None
+    assert cluster.api.body(VM_BACKUPS, "one", NAMESPACE) is None
     assert len(cluster.snapshots()) == 2
 
 
@@ -583,7 +585,7 @@ async def test_killed_at_any_moment_a_deletion_leaves_nothing() -> None:
     async def deleted() -> Cluster:
         made = good()
         await made.live()
-        made.api.remove(BACKUPS, "one", NAMESPACE)
+        made.api.remove(VM_BACKUPS, "one", NAMESPACE)
         return made
 
     cluster = await deleted()
@@ -592,4 +594,4 @@ async def test_killed_at_any_moment_a_deletion_leaves_nothing() -> None:
         again = await deleted()
         assert await again.live(blows_at=moment), moment
         await again.live()
-        assert (again.api.body(BACKUPS, "one", NAMESPACE), again.snapshots()) == (None, {}), moment
+        assert (again.api.body(VM_BACKUPS, "one", NAMESPACE), again.snapshots()) == (None, {}), moment

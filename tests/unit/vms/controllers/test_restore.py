@@ -12,9 +12,9 @@ from tests.unit.vms.controllers.cluster import DRIVER, Cluster
 from ullage.kube.builtin.core import CLAIMS
 from ullage.kube.builtin.storage import STORAGE_CLASSES
 from ullage.kube.errors import Forbidden
-from ullage.snapshots.api.ga.types import SNAPSHOTS
-from ullage.vms.api.machines import INSTANCES, MACHINES
-from ullage.vms.api.restores import RESTORES
+from ullage.snapshots.api.ga.types import VOLUME_SNAPSHOTS
+from ullage.vms.api.machines import INSTANCES, VIRTUAL_MACHINES
+from ullage.vms.api.restores import VM_RESTORES
 
 Json = dict[str, Any]
 OLD = ("a", "b")
@@ -34,7 +34,7 @@ async def backed_up(**content: Any) -> Cluster:
 
 
 def machine(cluster: Cluster, name: str) -> Json:
-    found = cluster.api.body(MACHINES, name, NAMESPACE)
+    found = cluster.api.body(VIRTUAL_MACHINES, name, NAMESPACE)
     assert found is not None, name
     return found
 
@@ -49,7 +49,7 @@ def claims(cluster: Cluster) -> dict[str, Json]:
 
 
 def said(cluster: Cluster, type: str = "Ready", name: str = "back") -> tuple[str, str, str]:
-    return cluster.condition(type, name, RESTORES)
+    return cluster.condition(type, name, VM_RESTORES)
 
 
 # --- a new VM --------------------------------------------------------------------------------------------------------
@@ -70,11 +70,11 @@ async def test_a_new_vm_has_claims_of_its_own_and_is_stopped_if_its_restore_says
     }
     assert "volumeName" not in claim["spec"]
     assert "ownerReferences" not in claim["metadata"], "it is the VM's now"
-    status = cluster.status("back", RESTORES)
+    status = cluster.status("back", VM_RESTORES)
     assert (status["complete"], status["progress"], status["targetUID"]) == (True, 100, "uid-copy")
     assert said(cluster) == ("True", "Restored", "VM team/copy has 2 volumes of backup one; it is stopped")
     assert cluster.told.reasons == ["RestoreStarted", "RestoreComplete"]
-    found = cluster.api.body(RESTORES, "back", NAMESPACE)
+    found = cluster.api.body(VM_RESTORES, "back", NAMESPACE)
     assert found is not None
     assert not found["metadata"].get("finalizers")
 
@@ -93,7 +93,7 @@ async def test_a_new_vm_is_started_if_somebody_asks_for_it(had: Json, runs: Json
     found = machine_body(claim_volume("a"))
     found["spec"] = {**{key: value for key, value in found["spec"].items() if key != "runStrategy"}, **had}
     cluster.claim("a")
-    cluster.api.put(MACHINES, found)
+    cluster.api.put(VIRTUAL_MACHINES, found)
     cluster.backup()
     await cluster.live()
     cluster.restore(start=True)
@@ -119,7 +119,7 @@ async def test_a_new_vm_runs_where_the_one_of_the_backup_did_without_any_field_o
     found = machine_body(claim_volume("a"))
     found["spec"] = {**{key: value for key, value in found["spec"].items() if key != "runStrategy"}, **had}
     cluster.claim("a")
-    cluster.api.put(MACHINES, found)
+    cluster.api.put(VIRTUAL_MACHINES, found)
     cluster.backup()
     await cluster.live()
     cluster.restore()
@@ -149,7 +149,7 @@ async def test_one_that_is_refused_for_another_reason_fails_as_ever() -> None:
     cluster.restore(start=True)
     await cluster.live()
     assert said(cluster, "Failed")[:2] == ("True", "TargetRefused")
-    assert cluster.api.body(MACHINES, "copy", NAMESPACE) is None
+    assert cluster.api.body(VIRTUAL_MACHINES, "copy", NAMESPACE) is None
 
 
 async def test_nothing_is_made_of_the_vm_before_every_claim_is_filled() -> None:
@@ -157,7 +157,7 @@ async def test_nothing_is_made_of_the_vm_before_every_claim_is_filled() -> None:
     cluster.hold_claims = True
     cluster.restore()
     await cluster.live()
-    assert cluster.api.body(MACHINES, "copy", NAMESPACE) is None
+    assert cluster.api.body(VIRTUAL_MACHINES, "copy", NAMESPACE) is None
     assert said(cluster)[1:] == (
         "Restoring",
         f"0 of 2 claims are filled; waits for {NEW[0]}, {NEW[1]}, whose Events tell more",
@@ -185,7 +185,7 @@ async def test_mac_addresses(keep: bool) -> None:
     found = machine_body(claim_volume("a"), run_strategy="Halted")
     found["spec"]["template"]["spec"]["domain"]["devices"]["interfaces"] = interfaces
     cluster.claim("a")
-    cluster.api.put(MACHINES, found)
+    cluster.api.put(VIRTUAL_MACHINES, found)
     cluster.backup()
     await cluster.live()
     cluster.restore(keepMacAddress=keep)
@@ -200,7 +200,7 @@ async def test_data_volumes_become_claims_and_what_would_make_the_old_ones_again
     found = machine_body(data_volume("a"), {"name": "image", "containerDisk": {"image": "x"}}, run_strategy="Always")
     found["spec"]["dataVolumeTemplates"] = [{"metadata": {"name": "a"}, "spec": {}}]
     found["spec"]["template"]["metadata"] = {"labels": {"harvesterhci.io/vmName": "db", "app": "db"}}
-    cluster.api.put(MACHINES, found)
+    cluster.api.put(VIRTUAL_MACHINES, found)
     cluster.backup()
     await cluster.live()
     cluster.restore()
@@ -217,13 +217,13 @@ async def test_data_volumes_become_claims_and_what_would_make_the_old_ones_again
 
 async def test_a_vm_and_claims_that_are_gone_come_back() -> None:
     cluster = await backed_up()
-    cluster.api.remove(MACHINES, "db", NAMESPACE)
+    cluster.api.remove(VIRTUAL_MACHINES, "db", NAMESPACE)
     for name in OLD:
         cluster.api.remove(CLAIMS, name, NAMESPACE)
     cluster.restore(target="db")
     await cluster.live()
     assert claims_in(machine(cluster, "db")) == IN_PLACE
-    assert cluster.status("back", RESTORES)["complete"] is True
+    assert cluster.status("back", VM_RESTORES)["complete"] is True
 
 
 async def test_a_claim_is_as_large_as_its_volume_had_become() -> None:
@@ -259,14 +259,14 @@ async def test_names_are_bounded() -> None:
 )
 async def test_in_place_the_vm_gets_the_volumes_and_the_spec_of_the_backup(policy: str, left: set[str]) -> None:
     cluster = await backed_up()
-    cluster.api.edit(MACHINES, "db", NAMESPACE, merge={"spec": {"template": {"spec": {"hostname": "changed"}}}})
+    cluster.api.edit(VIRTUAL_MACHINES, "db", NAMESPACE, merge={"spec": {"template": {"spec": {"hostname": "changed"}}}})
     cluster.restore(target="db", new=False, deletionPolicy=policy)
     await cluster.live()
     found = machine(cluster, "db")
     assert (claims_in(found), found["metadata"]["uid"]) == (IN_PLACE, "uid-db")
     assert "hostname" not in found["spec"]["template"]["spec"], "what came after the backup goes"
     assert set(claims(cluster)) == left
-    assert tuple(cluster.status("back", RESTORES).get("deletedVolumes", ())) == (OLD if policy == "delete" else ())
+    assert tuple(cluster.status("back", VM_RESTORES).get("deletedVolumes", ())) == (OLD if policy == "delete" else ())
 
 
 async def test_a_claim_that_another_vm_uses_is_not_deleted() -> None:
@@ -369,7 +369,7 @@ async def test_a_snapshot_that_is_gone_fails_the_restore() -> None:
     cluster.hold_claims = True
     cluster.restore()
     await cluster.live()
-    cluster.api.remove(SNAPSHOTS, "one-volume-b", NAMESPACE)
+    cluster.api.remove(VOLUME_SNAPSHOTS, "one-volume-b", NAMESPACE)
     await cluster.live()
     assert said(cluster, "Failed")[1:2] == ("SnapshotMissing",)
     assert set(claims(cluster)) == set(OLD)
@@ -394,7 +394,7 @@ async def test_of_two_restores_of_one_vm_the_older_goes_first() -> None:
     cluster.hold_claims = True
     cluster.restore("back", target="db", new=False, deletionPolicy="retain")
     cluster.restore("again", target="db", new=False, deletionPolicy="retain")
-    cluster.api.edit(RESTORES, "again", NAMESPACE, merge={"metadata": {"creationTimestamp": "2026-01-01T00:02:00Z"}})
+    cluster.api.edit(VM_RESTORES, "again", NAMESPACE, merge={"metadata": {"creationTimestamp": "2026-01-01T00:02:00Z"}})
     await cluster.live()
     assert said(cluster, name="again")[1:] == ("WaitingForRestore", "VirtualMachineRestore back restores VM team/db first")
     cluster.hold_claims = False
@@ -412,9 +412,9 @@ async def test_one_that_is_deleted_half_way_leaves_nothing() -> None:
     cluster.restore()
     await cluster.live()
     assert set(claims(cluster)) == {*OLD, *NEW}
-    cluster.api.remove(RESTORES, "back", NAMESPACE)
+    cluster.api.remove(VM_RESTORES, "back", NAMESPACE)
     await cluster.live()
-    assert (set(claims(cluster)), cluster.api.body(RESTORES, "back", NAMESPACE)) == (set(OLD), None)
+    assert (set(claims(cluster)), cluster.api.body(VM_RESTORES, "back", NAMESPACE)) == (set(OLD), None)
 
 
 async def test_one_that_is_deleted_after_the_vm_has_its_claims_leaves_them_to_it() -> None:
@@ -425,7 +425,7 @@ async def test_one_that_is_deleted_after_the_vm_has_its_claims_leaves_them_to_it
         moment += 1
     assert await cluster.live(blows_at=moment)
     assert claims_in(machine(cluster, "copy")) == NEW
-    cluster.api.remove(RESTORES, "back", NAMESPACE)
+    cluster.api.remove(VM_RESTORES, "back", NAMESPACE)
     await cluster.live()
     assert {*OLD, *NEW} == set(claims(cluster))
     assert not any(one["metadata"].get("ownerReferences") for one in claims(cluster).values())
@@ -442,7 +442,7 @@ async def test_claims_that_came_later_or_that_somebody_has_taken_meanwhile_are_n
     cluster.api.edit(CLAIMS, "a", NAMESPACE, merge=later)
     cluster.machine("b", name="other")
     await cluster.live()
-    assert cluster.status("back", RESTORES)["complete"] is True
+    assert cluster.status("back", VM_RESTORES)["complete"] is True
     assert set(claims(cluster)) == {*OLD, *IN_PLACE}
 
 
@@ -450,7 +450,7 @@ async def _vm_made(moment: int) -> bool:
     cluster = await backed_up()
     cluster.restore()
     assert await cluster.live(blows_at=moment), "it was never made"
-    return cluster.api.body(MACHINES, "copy", NAMESPACE) is not None
+    return cluster.api.body(VIRTUAL_MACHINES, "copy", NAMESPACE) is not None
 
 
 def anew(cluster: Cluster) -> None:
@@ -478,10 +478,10 @@ async def test_killed_at_any_moment_it_is_complete_all_the_same(
         asked(cluster)
         if not await cluster.live(blows_at=moment):
             break
-        found = cluster.api.body(MACHINES, vm, NAMESPACE)
+        found = cluster.api.body(VIRTUAL_MACHINES, vm, NAMESPACE)
         assert found is None or claims_in(found) in (OLD, has), "never half of them"
         await cluster.live()
-        assert cluster.status("back", RESTORES)["complete"] is True, moment
+        assert cluster.status("back", VM_RESTORES)["complete"] is True, moment
         assert (claims_in(machine(cluster, vm)), set(claims(cluster))) == (has, left), moment
     assert moment > 10
 

@@ -14,9 +14,9 @@ from ullage.kube.cache.cache import Cache
 from ullage.kube.cache.indexer import Key
 from ullage.kube.kinds import Kind
 from ullage.kube.review import Decision, GroupVersionKind, GroupVersionResource, Request, Review
-from ullage.vms.api.backups import BACKUPS
-from ullage.vms.api.machines import INSTANCES, MACHINES
-from ullage.vms.api.restores import RESTORES
+from ullage.vms.api.backups import VM_BACKUPS
+from ullage.vms.api.machines import INSTANCES, VIRTUAL_MACHINES
+from ullage.vms.api.restores import VM_RESTORES
 from ullage.vms.lookup import BY_TARGET
 from ullage.vms.webhook import BackupHook, RestoreHook
 
@@ -53,7 +53,7 @@ def instance(status: Json) -> Json:
 
 
 def backup(status: Json, **content: Any) -> Json:
-    return body(BACKUPS, "one", spec={"source": {"name": "db"}}, status=status, **content)
+    return body(VM_BACKUPS, "one", spec={"source": {"name": "db"}}, status=status, **content)
 
 
 def said(decision: Decision) -> tuple[int, str, str]:
@@ -89,8 +89,8 @@ def said(decision: Decision) -> tuple[int, str, str]:
 async def test_backups(there: list[Json], source: str, answer: str | None) -> None:
     api = MemoryApi()
     for one in there:
-        api.put(MACHINES if one["kind"] == MACHINES.kind else INSTANCES, one)
-    decision = await BackupHook(api).answer(review(BACKUPS, body(BACKUPS, "new", spec={"source": {"name": source}})))
+        api.put(VIRTUAL_MACHINES if one["kind"] == VIRTUAL_MACHINES.kind else INSTANCES, one)
+    decision = await BackupHook(api).answer(review(VM_BACKUPS, body(VM_BACKUPS, "new", spec={"source": {"name": source}})))
     assert said(decision) == ((200, "", "") if answer is None else (422, "spec.source.name", answer))
 
 
@@ -101,7 +101,7 @@ TARGET, BACKUP = "spec.target.name", "spec.virtualMachineBackupName"
 
 def restore(name: str = "new", *, new: bool = True, target: str = "copy", status: Json | None = None, **spec: Any) -> Json:
     given = {"target": {"name": target}, "virtualMachineBackupName": "one", "newVM": new, **spec}
-    return body(RESTORES, name, spec=given, status=status or {})
+    return body(VM_RESTORES, name, spec=given, status=status or {})
 
 
 IN_PLACE = restore(new=False, target="db")
@@ -214,15 +214,15 @@ IN_PLACE = restore(new=False, target="db")
 )
 async def test_restores(there: list[Json], wanted: Json, field: str, answer: str) -> None:
     api = MemoryApi()
-    kinds = {kind.kind: kind for kind in (MACHINES, INSTANCES, BACKUPS, RESTORES)}
+    kinds = {kind.kind: kind for kind in (VIRTUAL_MACHINES, INSTANCES, VM_BACKUPS, VM_RESTORES)}
     for one in there:
         api.put(kinds[one["kind"]], one)
-    restores = Cache(api, RESTORES)
+    restores = Cache(api, VM_RESTORES)
     restores.index(BY_TARGET, lambda one: (str(Key(one.metadata.namespace, one.spec.target.name)),))
     running = asyncio.create_task(restores.run())
     try:
         await restores.reached(api.version)
-        decision = await RestoreHook(api, restores).answer(review(RESTORES, wanted))
+        decision = await RestoreHook(api, restores).answer(review(VM_RESTORES, wanted))
     finally:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)

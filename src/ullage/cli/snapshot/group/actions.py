@@ -32,7 +32,7 @@ from ullage.kube.errors import NotFound
 from ullage.kube.objects import Json
 from ullage.policies.groups.api import GROUPS, VolumeGroupSnapshot
 from ullage.snapshots.api.ga.translation import GA
-from ullage.snapshots.api.ga.types import SNAPSHOTS
+from ullage.snapshots.api.ga.types import VOLUME_SNAPSHOTS
 from ullage.snapshots.model import group_of
 
 
@@ -82,7 +82,7 @@ async def found(session: Session, name: str) -> VolumeGroupSnapshot:
 async def members_of(session: Session, group: VolumeGroupSnapshot) -> list[Found]:
     """By claim. Of a group that was there already, those that say so."""
     name, uid = group.metadata.name, group.metadata.uid
-    listed = (await session.client.list(SNAPSHOTS, session.namespace)).items
+    listed = (await session.client.list(VOLUME_SNAPSHOTS, session.namespace)).items
     mine = [
         one
         for one in listed

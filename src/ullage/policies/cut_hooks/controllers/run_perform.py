@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple, Protocol
 from ullage.clock import Clock
 from ullage.errors import UllageError
 from ullage.kube.builtin.core import CLAIMS
-from ullage.kube.builtin.watched_pods import PODS, WatchedPod
+from ullage.kube.builtin.watched_pods import WATCHED_PODS, WatchedPod
 from ullage.kube.cache.indexer import Key
 from ullage.kube.client.conditional import let_go, patch_status
 from ullage.kube.controller.controller import Controller, Requeue, Source, own
@@ -205,13 +205,13 @@ class HookRunController:
             return facts
         places = thaw_places(spec, self._runs.pods_of(spec.namespace, (spec.claim,) if spec.claim else ()))
         claim = await self._client.find(CLAIMS, spec.claim, spec.namespace) if spec.claim else None
-        namesake = await self._client.find(PODS, spec.pod, spec.namespace)
+        namesake = await self._client.find(WATCHED_PODS, spec.pod, spec.namespace)
         reached = namesake is not None and may_have_reached(facts.run, namesake)
         own = ThawPlace(spec.pod, spec.post) if reached and isinstance(spec.post, HookCommand) else None
         return replace(facts, places=places, claim_there=claim is not None, namesake=own)
 
     async def _live_pod(self, run: HookRun) -> WatchedPod | None:
-        found = await self._client.find(PODS, run.spec.pod, run.spec.namespace)
+        found = await self._client.find(WATCHED_PODS, run.spec.pod, run.spec.namespace)
         return found if found is not None and found.metadata.uid == run.spec.pod_uid else None
 
     # --- acting ---
@@ -263,7 +263,7 @@ class HookRunController:
         pod = self._runs.pods.get(Key(run.spec.namespace, run.spec.pod))
         if pod is not None and pod.metadata.uid == run.spec.pod_uid:
             for reason, note in notes_on_pod(run, new):
-                self._recorder.record(PODS, pod, reason, note=note)
+                self._recorder.record(WATCHED_PODS, pod, reason, note=note)
         if note := note_on_claim(run, new):
             with contextlib.suppress(UllageError):  # an Event is a courtesy
                 claim = await self._client.find(CLAIMS, run.spec.claim, run.spec.namespace)

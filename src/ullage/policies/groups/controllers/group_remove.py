@@ -43,7 +43,7 @@ from ullage.policies.groups.model import (
     snapshot_handles,
 )
 from ullage.snapshots.api.ga.translation import GA
-from ullage.snapshots.api.ga.types import SNAPSHOTS, VolumeSnapshot
+from ullage.snapshots.api.ga.types import VOLUME_SNAPSHOTS, VolumeSnapshot
 from ullage.snapshots.api.prototype.translation import PROTOTYPE
 from ullage.snapshots.data_source import DataSource
 from ullage.snapshots.live_records import LiveRecords
@@ -192,7 +192,7 @@ class GroupRemover:
     def _busy(self, members: list[VolumeSnapshot]) -> list[Key]:
         """The claims that are being filled from members."""
         volumes = self._lookup.volumes
-        sources = [DataSource(SNAPSHOTS.group, one.metadata.namespace, one.metadata.name) for one in members]
+        sources = [DataSource(VOLUME_SNAPSHOTS.group, one.metadata.namespace, one.metadata.name) for one in members]
         return [key for one in sources for key in volumes.restoring(one)]
 
     async def _act(
@@ -206,7 +206,7 @@ class GroupRemover:
             content = await patch_seen(self._client, GROUP_CONTENTS, content, notes)
         for one in plan.mark:
             with contextlib.suppress(NotFound, Conflict):
-                await self._client.delete(SNAPSHOTS, one.metadata.name, one.metadata.namespace, uid=one.metadata.uid)
+                await self._client.delete(VOLUME_SNAPSHOTS, one.metadata.name, one.metadata.namespace, uid=one.metadata.uid)
         if content is not None and plan.alone and await self._used_elsewhere(content):
             self._recorder.record(GROUPS, group, IN_USE_EVENT, note=SHARED)
             return Requeue(RETRY_SECONDS)
@@ -270,4 +270,4 @@ class GroupRemover:
                 continue
             now = await self._client.find(GROUPS, key.name, key.namespace) if key.name else None
             if now is None or (group is not None and now.metadata.uid == group.metadata.uid):
-                await let_go(self._client, SNAPSHOTS, one, IN_GROUP)
+                await let_go(self._client, VOLUME_SNAPSHOTS, one, IN_GROUP)

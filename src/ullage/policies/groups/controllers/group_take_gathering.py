@@ -21,7 +21,7 @@ from ullage.policies.groups.dropping import drop_member
 from ullage.policies.groups.lookup import GroupLookup
 from ullage.policies.groups.model import MEMBERS, MOST_MEMBERS, content_name, phase_of, read_members, write_members
 from ullage.snapshots.api.ga.translation import GA
-from ullage.snapshots.api.ga.types import SNAPSHOTS, VolumeSnapshot
+from ullage.snapshots.api.ga.types import VOLUME_SNAPSHOTS, VolumeSnapshot
 from ullage.snapshots.freshness import Freshness
 from ullage.snapshots.gate import estimate_of
 from ullage.snapshots.model import Problem, SnapshotClass
@@ -98,7 +98,7 @@ class Gatherer:
         seen = self._with(member, found)
         if seen.mine if found is not None else not settled:
             return seen
-        return self._with(member, await self._client.find(SNAPSHOTS, member.name, namespace))
+        return self._with(member, await self._client.find(VOLUME_SNAPSHOTS, member.name, namespace))
 
     def _with(self, member: GroupMember, snapshot: VolumeSnapshot | None) -> GroupMember:
         if snapshot is None:

@@ -15,7 +15,7 @@ from ullage.policies.groups.api import GroupMemberInfo, VolumeGroupSnapshot, Vol
 from ullage.policies.groups.model import BY_DRIVER, CUT_BY, SECRET_NAME, SECRET_NAMESPACE, member_name
 from ullage.snapshots.api.common import read_secret
 from ullage.snapshots.api.ga.translation import GA
-from ullage.snapshots.api.ga.types import SNAPSHOTS, VolumeSnapshot
+from ullage.snapshots.api.ga.types import VOLUME_SNAPSHOTS, VolumeSnapshot
 from ullage.snapshots.binding import misbound, ref_of
 from ullage.snapshots.class_parameters import SNAPSHOT_ROLES, SNAPSHOTTER, driver_parameters, secret_of, snapshot_variables
 from ullage.snapshots.gate import Estimate, Gate
@@ -116,8 +116,8 @@ def new_member(group: VolumeGroupSnapshot, member: GroupMember, *, owner: Kind[V
     """Held: nothing is cut until all of them are ready. `owner` is the kind of the group, in the version that the member names
     it by."""
     return {
-        "apiVersion": SNAPSHOTS.api_version,
-        "kind": SNAPSHOTS.kind,
+        "apiVersion": VOLUME_SNAPSHOTS.api_version,
+        "kind": VOLUME_SNAPSHOTS.kind,
         "metadata": {
             "name": member.name,
             "namespace": group.metadata.namespace,

@@ -27,7 +27,7 @@ from ullage.policies.groups.api import (
 )
 from ullage.policies.groups.controllers.group_take_members import GroupMember, new_member
 from ullage.policies.groups.model import handle_of
-from ullage.snapshots.api.ga.types import CONTENTS, SNAPSHOTS, VolumeSnapshot, VolumeSnapshotContent
+from ullage.snapshots.api.ga.types import CONTENTS, VOLUME_SNAPSHOTS, VolumeSnapshot, VolumeSnapshotContent
 from ullage.snapshots.model import CUT, GO, GROUP_HANDLE, Problem
 
 DELAYED: Final = "SnapshotDelayed"  # a member is to be asked for again, in a moment
@@ -72,7 +72,7 @@ class GroupWriter:
         """Why it may not be: what it takes does not fit, for one thing."""
         body = new_member(group, member, owner=owner)
         try:
-            await self._client.create(SNAPSHOTS, msgspec.convert(body, VolumeSnapshot))
+            await self._client.create(VOLUME_SNAPSHOTS, msgspec.convert(body, VolumeSnapshot))
         except AlreadyExists:
             return None  # ours, and not in the cache yet; or another's, which the next look tells
         except TooManyRequests as error:  # an older one is being deleted for it, or the server is busy
@@ -92,7 +92,10 @@ class GroupWriter:
             if one.snapshot is None or one.estimate is None:
                 return False
             also = {ESTIMATED_BY: one.estimate.by} if one.estimate.by else None
-            if await book(self._client, SNAPSHOTS, one.snapshot, one.estimate.bytes, lower=not one.cut, also=also) is None:
+            if (
+                await book(self._client, VOLUME_SNAPSHOTS, one.snapshot, one.estimate.bytes, lower=not one.cut, also=also)
+                is None
+            ):
                 return False
         return True
 
@@ -106,7 +109,7 @@ class GroupWriter:
         meta = member.snapshot.metadata
         merge = {"metadata": {"annotations": {CUT: f"{GO}{member.estimate.at}"}}}
         with contextlib.suppress(NotFound, Conflict):  # gone, or another one of the name: the next look says so
-            await self._client.patch(SNAPSHOTS, meta.name, meta.namespace, merge=merge, uid=meta.uid)
+            await self._client.patch(VOLUME_SNAPSHOTS, meta.name, meta.namespace, merge=merge, uid=meta.uid)
 
     async def give_handle(self, content: VolumeGroupSnapshotContent, member: GroupMember, seen: VolumeSnapshotContent) -> None:
         """Writes on a record what the driver has made of it. The mark of the group first: a record that has a handle and no
@@ -132,4 +135,4 @@ class GroupWriter:
             return
         status = {"status": {"volumeGroupSnapshotName": group.name}}
         with contextlib.suppress(NotFound):
-            await patch_seen(self._client, SNAPSHOTS, member.snapshot, status, subresource="status")
+            await patch_seen(self._client, VOLUME_SNAPSHOTS, member.snapshot, status, subresource="status")

@@ -30,7 +30,7 @@ from ullage.kube.events.recorder import EventRecorder
 from ullage.kube.metrics import Metrics as KubeMetrics
 from ullage.kube.objects import find_condition
 from ullage.policies.restores import eligibility, model, pods
-from ullage.policies.restores.api import RESTORES, SnapshotRestore, SnapshotRestoreStatus
+from ullage.policies.restores.api import SNAPSHOT_RESTORES, SnapshotRestore, SnapshotRestoreStatus
 from ullage.policies.restores.controllers import restore_perform_rules as rules
 from ullage.policies.restores.controllers.restore_perform_rules import RestoreStep
 from ullage.policies.restores.in_use import SnapshotsInUse
@@ -150,7 +150,7 @@ class SnapshotRestoreController:
             own(self._restores),
             Source(self._restores, lambda one: self._found.keys_of_claim(one.metadata.namespace, one.spec.claim_name)),
             Source(self._claims, lambda one: self._found.keys_of_claim(one.metadata.namespace, one.metadata.name)),
-            owned(self._claims, by=RESTORES),
+            owned(self._claims, by=SNAPSHOT_RESTORES),
             *(Source(lookup.snapshots, self._found.keys_of_snapshot(lookup)) for lookup in self._lookups),
             *self._in_use_by.sources(),
             *more,
@@ -160,7 +160,7 @@ class SnapshotRestoreController:
     # --- reconcile ---
 
     async def reconcile(self, key: Key) -> Requeue | None:
-        restore = await self._client.find(RESTORES, key.name, key.namespace)
+        restore = await self._client.find(SNAPSHOT_RESTORES, key.name, key.namespace)
         for method in self._methods.values():
             await method.forget(key, uid=restore.metadata.uid if restore is not None else "")
         await self._in_use_by.release(key, but=restore.metadata.uid if restore is not None and rules.reads(restore) else "")
@@ -185,7 +185,7 @@ class SnapshotRestoreController:
             case RestoreStep.ABANDON:
                 return await self._abandon(restore)
             case RestoreStep.LET_GO:
-                await let_go(self._client, RESTORES, restore, model.FINALIZER)
+                await let_go(self._client, SNAPSHOT_RESTORES, restore, model.FINALIZER)
         return None
 
     def _claim_gone(self, job: RestoreJob) -> bool:
@@ -238,11 +238,11 @@ class SnapshotRestoreController:
         if method not in self._methods:
             driver = job.source.driver if job.source else ""
             return await self._fail(job.restore, Problem("NotServed", f"volumes of {driver} are not served here"), now)
-        restore = await hold(self._client, RESTORES, job.restore, model.FINALIZER)
+        restore = await hold(self._client, SNAPSHOT_RESTORES, job.restore, model.FINALIZER)
         uids = {"claim_uid": job.claim.metadata.uid, "snapshot_uid": job.snapshot.meta.uid}
         restore = await self._write(restore, rules.begun(restore, method=method, now=now, **uids))
         note = f"Claim {restore.spec.claim_name} gets the data of snapshot {restore.spec.source.name}."
-        self._recorder.record(RESTORES, restore, STARTED, note=note)
+        self._recorder.record(SNAPSHOT_RESTORES, restore, STARTED, note=note)
         return Requeue(0)
 
     def _choose(self, job: RestoreJob) -> str:
@@ -299,11 +299,13 @@ class SnapshotRestoreController:
         late = await pods.users_of(self._client, restore.metadata.namespace, restore.spec.claim_name)
         restore = await self._write(restore, rules.complete(restore, claim_uid=uid, pods=late, now=now))
         note = f"Claim {restore.spec.claim_name} has the data of snapshot {restore.spec.source.name}."
-        self._recorder.record(RESTORES, restore, COMPLETE, note=f"{note} It can be undone until {restore.status.undo_until}.")
+        self._recorder.record(
+            SNAPSHOT_RESTORES, restore, COMPLETE, note=f"{note} It can be undone until {restore.status.undo_until}."
+        )
         if late:
             names = ", ".join(one.name for one in late)
             note = f"Started while the claim's data changed, and may see what it had before until restarted: {names}."
-            self._recorder.record(RESTORES, restore, POD_STARTED, note=note)
+            self._recorder.record(SNAPSHOT_RESTORES, restore, POD_STARTED, note=note)
         return Requeue(0)
 
     async def _keep(self, restore: SnapshotRestore, now: datetime) -> Requeue | None:
@@ -327,13 +329,15 @@ class SnapshotRestoreController:
             return await self._progress(restore, progress)
         except Terminal as error:
             await self._write(restore, rules.undo_refused(restore, str(error), now=now))
-            self._recorder.record(RESTORES, restore, FAILED, note=f"It cannot be undone: {error}")
+            self._recorder.record(SNAPSHOT_RESTORES, restore, FAILED, note=f"It cannot be undone: {error}")
             return Requeue(SOON)
         except Retryable as error:
             await self._tell(restore, error)
             raise
         restore = await self._write(restore, rules.undone(restore, claim_uid=uid, now=now))
-        self._recorder.record(RESTORES, restore, UNDONE, note=f"Claim {restore.spec.claim_name} has again what it had before.")
+        self._recorder.record(
+            SNAPSHOT_RESTORES, restore, UNDONE, note=f"Claim {restore.spec.claim_name} has again what it had before."
+        )
         return Requeue(0)
 
     async def _settle(self, restore: SnapshotRestore, why: Problem) -> Requeue | None:
@@ -349,7 +353,7 @@ class SnapshotRestoreController:
             raise
         await self._write(restore, rules.settled(restore))
         if restore.status.phase == model.COMPLETE:
-            self._recorder.record(RESTORES, restore, SETTLED, note=f"It cannot be undone any more: {why.message}.")
+            self._recorder.record(SNAPSHOT_RESTORES, restore, SETTLED, note=f"It cannot be undone any more: {why.message}.")
         return Requeue(0)
 
     async def _still_runs(self, restore: SnapshotRestore) -> bool:
@@ -396,7 +400,7 @@ class SnapshotRestoreController:
     async def _fail(self, restore: SnapshotRestore, problem: Problem, now: datetime) -> Requeue:
         """What was made ready goes once that is written down."""
         restore = await self._write(restore, rules.failed(restore, problem, now=now))
-        self._recorder.record(RESTORES, restore, FAILED, note=f"{problem.reason}: {problem.message}")
+        self._recorder.record(SNAPSHOT_RESTORES, restore, FAILED, note=f"{problem.reason}: {problem.message}")
         return Requeue(0)
 
     async def _progress(self, restore: SnapshotRestore, progress: InProgress) -> Requeue:
@@ -410,4 +414,4 @@ class SnapshotRestoreController:
         await self._write(restore, replace(restore.status, progress=str(error)))
 
     async def _write(self, restore: SnapshotRestore, status: SnapshotRestoreStatus) -> SnapshotRestore:
-        return await patch_status(self._client, RESTORES, restore, old=restore.status, new=status) or restore
+        return await patch_status(self._client, SNAPSHOT_RESTORES, restore, old=restore.status, new=status) or restore

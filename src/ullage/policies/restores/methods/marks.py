@@ -16,7 +16,7 @@ from ullage.kube.builtin.core import BETA_STORAGE_CLASS, CLAIMS, PersistentVolum
 from ullage.kube.cache.indexer import Key
 from ullage.kube.kinds import Kind, Meta, Object
 from ullage.kube.objects import Json, is_owned_by, name_for, owner_reference
-from ullage.policies.restores.api import RESTORES, EarlierClaim, SnapshotRestore
+from ullage.policies.restores.api import SNAPSHOT_RESTORES, EarlierClaim, SnapshotRestore
 from ullage.quantity import Quantity, QuantityError
 from ullage.snapshots.data_source import SNAPSHOT_KIND
 from ullage.snapshots.model import PROGRESS
@@ -145,7 +145,7 @@ def temporary_claim(restore: SnapshotRestore, claim: WholeClaim, *, volume: Pers
         name=temporary_name(restore),
         namespace=restore.metadata.namespace,
         annotations=notes,
-        owner_references=(owner_reference(RESTORES, restore.metadata, controller=True),),
+        owner_references=(owner_reference(SNAPSHOT_RESTORES, restore.metadata, controller=True),),
     )
     return WholeClaim(metadata=meta, spec={**spec, "resources": {"requests": {"storage": size}}, "dataSourceRef": source})
 

@@ -16,7 +16,7 @@ from typing import Final
 
 from ullage.clock import Clock
 from ullage.engines import tickets
-from ullage.engines.api import SNAPSHOTS, VOLUMES, TicketOwner
+from ullage.engines.api import ENGINE_SNAPSHOTS, VOLUMES, TicketOwner
 from ullage.engines.chain import HEAD, Entry
 from ullage.engines.client.errors import Reason
 from ullage.engines.client.interface import EngineClient, EngineClients
@@ -26,7 +26,7 @@ from ullage.kube.cache.indexer import Key
 from ullage.kube.client.interface import ObjectClient
 from ullage.kube.errors import NotFound
 from ullage.policies.restores import model
-from ullage.policies.restores.api import RESTORES, EarlierClaim, SnapshotRestore
+from ullage.policies.restores.api import SNAPSHOT_RESTORES, EarlierClaim, SnapshotRestore
 from ullage.policies.restores.methods.base import Unused
 from ullage.policies.restores.model import RestoreJob
 from ullage.policies.restores.pods import ClaimInUse
@@ -118,7 +118,7 @@ class RevertMethod:
     async def settle(self, restore: SnapshotRestore) -> None:
         """By the names alone: only we can have made snapshots of these names, and each says of which volume it is."""
         for name in undo_names(restore):
-            found = await self._client.find(SNAPSHOTS, name, NAMESPACE)
+            found = await self._client.find(ENGINE_SNAPSHOTS, name, NAMESPACE)
             if found is None:
                 continue
             await self._release(restore, found.spec.volume)
@@ -142,7 +142,7 @@ class RevertMethod:
     async def _is_kept(self, restore: SnapshotRestore) -> bool:
         """Whether there is a snapshot of what the claim had: nothing is reverted before there is."""
         for name in undo_names(restore):
-            if await self._client.find(SNAPSHOTS, name, NAMESPACE) is not None:
+            if await self._client.find(ENGINE_SNAPSHOTS, name, NAMESPACE) is not None:
                 return True
         return False
 
@@ -156,7 +156,7 @@ class RevertMethod:
         if held is None or not tickets.is_valid(held, now):
             await unused()
             meta = job.restore.metadata
-            owner = TicketOwner(kind=RESTORES.kind, name=meta.name, uid=meta.uid)
+            owner = TicketOwner(kind=SNAPSHOT_RESTORES.kind, name=meta.name, uid=meta.uid)
             change = tickets.maintenance(ticket, owner, now=now, seconds=TICKET_SECONDS)
             await self._client.patch(VOLUMES, volume, NAMESPACE, merge=change, uid=found.metadata.uid)
             raise InProgress(f"volume {volume} is being attached without a frontend")

@@ -16,7 +16,7 @@ from ullage.kube.builtin.core import PERSISTENT_VOLUMES, PersistentVolume
 from ullage.kube.cache.cache import Cache
 from ullage.kube.cache.indexer import Key
 from ullage.policies.restores import model
-from ullage.policies.restores.api import RESTORES, EarlierClaim, SnapshotRestore
+from ullage.policies.restores.api import SNAPSHOT_RESTORES, EarlierClaim, SnapshotRestore
 from ullage.policies.restores.eligibility import capacity_of
 from ullage.policies.restores.methods.base import Unused
 from ullage.policies.restores.model import RestoreJob
@@ -126,7 +126,7 @@ class SwapMethod:
         names = await self._backend.kept()
         if not names:
             return
-        found = await self._client.list(RESTORES)
+        found = await self._client.list(SNAPSHOT_RESTORES)
         there = {_kept_name(one.metadata.uid) for one in found.items}
         problems = []
         for name in names:

@@ -30,9 +30,9 @@ from ullage.snapshots.api.common import (
 )
 from ullage.snapshots.api.ga.errors import error_of, problem_of
 from ullage.snapshots.api.ga.types import (
-    CLASSES,
     CONTENTS,
-    SNAPSHOTS,
+    SNAPSHOT_CLASSES,
+    VOLUME_SNAPSHOTS,
     ContentStatus,
     SnapshotStatus,
     VolumeSnapshot,
@@ -64,9 +64,9 @@ class Ga:
     """See `model.Dialect`."""
 
     name: Final = "ga"
-    snapshots: Final = SNAPSHOTS
+    snapshots: Final = VOLUME_SNAPSHOTS
     records: Final = CONTENTS
-    classes: Final = CLASSES
+    classes: Final = SNAPSHOT_CLASSES
     finalizers: Final = (f"{_PREFIX}/volumesnapshot-as-source-protection", f"{_PREFIX}/volumesnapshot-bound-protection")
     record_finalizer: Final = f"{_PREFIX}/volumesnapshotcontent-bound-protection"
     claim_finalizer: Final = f"{_PREFIX}/pvc-as-source-protection"
@@ -128,7 +128,7 @@ class Ga:
             more={NODE: record.node, SECRET_NAME: secret.name, SECRET_NAMESPACE: secret.namespace},
         )
         spec: Json = {
-            "volumeSnapshotRef": reference(record.ref, kind=SNAPSHOTS.kind, api_version=SNAPSHOTS.api_version),
+            "volumeSnapshotRef": reference(record.ref, kind=VOLUME_SNAPSHOTS.kind, api_version=VOLUME_SNAPSHOTS.api_version),
             "deletionPolicy": record.policy,
             "driver": record.driver,
             "source": {"volumeHandle": record.volume},

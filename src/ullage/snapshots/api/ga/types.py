@@ -152,7 +152,7 @@ class VolumeSnapshotClass(Object):
 
 _CLAIM, _CONTENT = "persistentVolumeClaimName", "volumeSnapshotContentName"
 
-SNAPSHOTS: Final = Kind(
+VOLUME_SNAPSHOTS: Final = Kind(
     GROUP,
     VERSION,
     "VolumeSnapshot",
@@ -221,7 +221,7 @@ CONTENTS: Final = Kind(
     ),
 )
 
-CLASSES: Final = Kind(
+SNAPSHOT_CLASSES: Final = Kind(
     GROUP,
     VERSION,
     "VolumeSnapshotClass",

@@ -39,7 +39,7 @@ from ullage.snapshots.api.prototype.conditions import (
 )
 from ullage.snapshots.api.prototype.types import (
     DATAS,
-    SNAPSHOTS,
+    PROTOTYPE_SNAPSHOTS,
     CsiSource,
     DataSpec,
     EbsSource,
@@ -100,7 +100,7 @@ class Prototype:
     """See `model.Dialect`."""
 
     name: Final = "prototype"
-    snapshots: Final = SNAPSHOTS
+    snapshots: Final = PROTOTYPE_SNAPSHOTS
     records: Final = DATAS
     classes: Final = STORAGE_CLASSES
     finalizers: Final = ("ullage.io/snapshot",)
@@ -161,7 +161,9 @@ class Prototype:
         }
         spec: Json = {
             **_new_source(record.driver),
-            "volumeSnapshotRef": reference(record.ref, kind=SNAPSHOTS.kind, api_version=SNAPSHOTS.api_version),
+            "volumeSnapshotRef": reference(
+                record.ref, kind=PROTOTYPE_SNAPSHOTS.kind, api_version=PROTOTYPE_SNAPSHOTS.api_version
+            ),
         }
         if record.volume_name:
             spec["persistentVolumeRef"] = {"kind": "PersistentVolume", "apiVersion": "v1", "name": record.volume_name}

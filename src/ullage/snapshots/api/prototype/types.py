@@ -222,7 +222,7 @@ _DATA_RULES: Final = (
 
 # --- where they live -------------------------------------------------------------------------------------------------
 
-SNAPSHOTS: Final = Kind(
+PROTOTYPE_SNAPSHOTS: Final = Kind(
     GROUP,
     VERSION,
     "VolumeSnapshot",

@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol, TypeVar
 from msgspec import UNSET
 
 from ullage.engines import api, model
-from ullage.engines.api import ENGINES, RUNNING, SNAPSHOTS, VOLUME_LABEL, VOLUMES, Snapshot
+from ullage.engines.api import ENGINE_SNAPSHOTS, ENGINES, RUNNING, VOLUME_LABEL, VOLUMES, Snapshot
 from ullage.engines.client.errors import Reason
 from ullage.engines.handles import BACKUP_PREFIX, DRIVER, FORM, NAMESPACE, SnapshotHandle, aligned
 from ullage.engines.holds import Hold, annotations_of, change, holds_of, listed
@@ -73,7 +73,7 @@ class HeadSize(Protocol):
 
 
 READS: Final = api.KINDS
-WRITES: Final = (Write(SNAPSHOTS, ("create", "delete")), Write(VOLUMES, ("create", "delete")))
+WRITES: Final = (Write(ENGINE_SNAPSHOTS, ("create", "delete")), Write(VOLUMES, ("create", "delete")))
 
 _PAUSES: Final = (0.05, 1.0)  # seconds between two looks: first and longest
 _TYPE: Final = "type"  # the parameter of a VolumeSnapshotClass that Longhorn knows
@@ -112,11 +112,11 @@ class LonghornBackend:
 
     async def create(self, creation: Creation) -> BackendSnapshot:
         _check(creation)
-        found = await self._find(SNAPSHOTS, creation.name)
+        found = await self._find(ENGINE_SNAPSHOTS, creation.name)
         if found is None:
             await self._ask_for(creation)
         for pause in _pauses(self._timeouts.taking):
-            found = await self._find(SNAPSHOTS, creation.name)
+            found = await self._find(ENGINE_SNAPSHOTS, creation.name)
             if found is not None and (snapshot := await self._taken(creation, found)) is not None:
                 return snapshot
             await asyncio.sleep(pause)
@@ -135,7 +135,7 @@ class LonghornBackend:
         labels, annotations = {VOLUME_LABEL: name}, annotations_of(held)
         meta = Meta(name=creation.name, namespace=NAMESPACE, labels=labels, annotations=annotations)
         spec = api.SnapshotSpec(volume=name, create_snapshot=True)
-        await self._create(SNAPSHOTS, Snapshot(metadata=meta, spec=spec))
+        await self._create(ENGINE_SNAPSHOTS, Snapshot(metadata=meta, spec=spec))
 
     async def _hold(self, volume: api.Volume, held: tuple[Hold, ...]) -> None:
         """Before there is a snapshot in it: once that is taken, nothing else keeps the volume's claim."""
@@ -173,7 +173,7 @@ class LonghornBackend:
     async def undo(self, creation: Creation) -> None:
         if not is_subdomain(creation.name):
             return  # it was never asked for
-        found = await self._find(SNAPSHOTS, creation.name)
+        found = await self._find(ENGINE_SNAPSHOTS, creation.name)
         if found is not None and found.spec.volume == creation.volume.handle:
             await self._remove(found)
 
@@ -183,10 +183,10 @@ class LonghornBackend:
             await self._remove(found)
 
     async def _remove(self, snapshot: Snapshot) -> None:
-        await self._delete(SNAPSHOTS, snapshot)
+        await self._delete(ENGINE_SNAPSHOTS, snapshot)
         last = snapshot
         for pause in _pauses(self._timeouts.removing):
-            found = await self._find(SNAPSHOTS, snapshot.metadata.name)
+            found = await self._find(ENGINE_SNAPSHOTS, snapshot.metadata.name)
             if found is None or found.metadata.uid != snapshot.metadata.uid or status.is_removed(found):
                 return
             last = found
@@ -203,7 +203,7 @@ class LonghornBackend:
     async def list(self, volume: str = "", *, secrets: Secrets = NO_SECRETS) -> AsyncIterator[BackendSnapshot]:
         labels = f"{VOLUME_LABEL}={volume_name(volume)}" if volume else ""
         try:
-            found = await self._client.list(SNAPSHOTS, NAMESPACE, labels=labels)
+            found = await self._client.list(ENGINE_SNAPSHOTS, NAMESPACE, labels=labels)
         except ApiError as problem:
             raise status.read_error(problem, what="snapshots of Longhorn") from problem
         for one in found.items:
@@ -235,14 +235,14 @@ class LonghornBackend:
             if engine is None or head is None or engine.status.current_state == RUNNING:
                 return head
             below = model.kept_below(engine)
-            paid = {one.metadata.name for one in (await self._client.list(SNAPSHOTS, NAMESPACE, labels=label)).items}
+            paid = {one.metadata.name for one in (await self._client.list(ENGINE_SNAPSHOTS, NAMESPACE, labels=label)).items}
         except ApiError as problem:
             raise status.read_error(problem, what=f"the engine of volume {name}") from problem
         return head + sum(size for entry, size in below.items() if entry not in paid)
 
     async def _of(self, handle: SnapshotHandle) -> Snapshot | None:
         """A snapshot of another volume is not the one that is meant."""
-        found = await self._find(SNAPSHOTS, handle.snapshot)
+        found = await self._find(ENGINE_SNAPSHOTS, handle.snapshot)
         return found if found is not None and found.spec.volume == handle.volume else None
 
     # --- restoring ---

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from ullage.engines.api import SNAPSHOTS as ENGINE_SNAPSHOTS
+from ullage.engines.api import ENGINE_SNAPSHOTS
 from ullage.engines.api import Snapshot as EngineSnapshot
 from ullage.engines.handles import DRIVER, engine_volume
 from ullage.engines.model import belongs_to, head_size
@@ -38,7 +38,7 @@ from ullage.space.controllers.follow.model import (
     view_of,
 )
 from ullage.space.estimates import Estimate
-from ullage.vms.api.backups import BACKUPS, VirtualMachineBackup
+from ullage.vms.api.backups import VM_BACKUPS, VirtualMachineBackup
 from ullage.vms.model import size_of as size_of_claim
 
 Payers = Callable[[str, str], tuple[str, ...]]
@@ -230,7 +230,7 @@ class Facts:
             return ""
         name, uid = owner
         found = self._lookup.backup(Key(snapshot.meta.namespace, name)) or await self._live(
-            BACKUPS, name, snapshot.meta.namespace
+            VM_BACKUPS, name, snapshot.meta.namespace
         )
         return uid if found is not None and found.metadata.uid == uid and snapshot.claim in read_plan(found.metadata) else ""
 
@@ -251,7 +251,7 @@ class Facts:
     def backup_side(self, backup: VirtualMachineBackup, *, all_cut: bool) -> BackupSide:
         status = backup.status
         settled = is_deleting(backup.metadata) or status.ready_to_use is True or _has_failed(backup) or all_cut
-        bearer = _bearer(BACKUPS, backup.metadata, backup.metadata.namespace)
+        bearer = _bearer(VM_BACKUPS, backup.metadata, backup.metadata.namespace)
         return BackupSide(bearer=bearer, plan=read_plan(backup.metadata), settled=settled)
 
 

@@ -9,8 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from ullage.engines.api import ENGINES, Engine, Volume
-from ullage.engines.api import SNAPSHOTS as ENGINE_SNAPSHOTS
+from ullage.engines.api import ENGINE_SNAPSHOTS, ENGINES, Engine, Volume
 from ullage.engines.api import VOLUMES as ENGINE_VOLUMES
 from ullage.engines.api import Snapshot as EngineSnapshot
 from ullage.engines.handles import DRIVER, SnapshotHandle, engine_volume
@@ -23,8 +22,8 @@ from ullage.kube.slices import Wiring
 from ullage.ledger.charging.plans import read_plan
 from ullage.snapshots.model import Dialect, Record, Snapshot
 from ullage.space.charges import DIALECTS
-from ullage.vms.api.backups import BACKUPS, VirtualMachineBackup
-from ullage.vms.api.machines import MACHINES, VirtualMachine
+from ullage.vms.api.backups import VM_BACKUPS, VirtualMachineBackup
+from ullage.vms.api.machines import VIRTUAL_MACHINES, VirtualMachine
 from ullage.vms.claims import claims_of
 
 WATCHES: Final[tuple[Kind[Any], ...]] = (
@@ -34,13 +33,13 @@ WATCHES: Final[tuple[Kind[Any], ...]] = (
     ENGINES,
     core.CLAIMS,
     core.PERSISTENT_VOLUMES,
-    MACHINES,
+    VIRTUAL_MACHINES,
 )
 
 
 def watches(*, backups: bool) -> tuple[Kind[Any], ...]:
     """`backups`: those of virtual machines are ours, and pay for their members."""
-    return (*WATCHES, *((BACKUPS,) if backups else ()))
+    return (*WATCHES, *((VM_BACKUPS,) if backups else ()))
 
 
 _UID: Final = "follow: uid"
@@ -132,7 +131,7 @@ class Lookup:
 def owner_of(snapshot: Snapshot) -> tuple[str, str] | None:
     """Name and uid of the backup that controls it, as it says itself. Anybody may write that."""
     for one in snapshot.meta.owner_references:
-        if one.controller and one.kind == BACKUPS.kind and one.api_version.rpartition("/")[0] == BACKUPS.group:
+        if one.controller and one.kind == VM_BACKUPS.kind and one.api_version.rpartition("/")[0] == VM_BACKUPS.group:
             return one.name, one.uid
     return None
 
@@ -157,8 +156,8 @@ def make_lookup(wiring: Wiring, *, backups: bool) -> Lookup:
         wiring.cache(ENGINES),
         wiring.cache(core.CLAIMS),
         wiring.cache(core.PERSISTENT_VOLUMES),
-        wiring.cache(MACHINES),
-        wiring.cache(BACKUPS) if backups else None,
+        wiring.cache(VIRTUAL_MACHINES),
+        wiring.cache(VM_BACKUPS) if backups else None,
     )
     found.engine_snapshots.index(_VOLUME, lambda one: (one.spec.volume,) if _is_engines(one) else ())
     found.engines.index(_VOLUME, lambda one: (one.spec.volume_name,) if _is_engines(one) else ())

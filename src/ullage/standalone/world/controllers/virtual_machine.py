@@ -47,7 +47,7 @@ from ullage.standalone.world.refusals import Refusals
 from ullage.vms.api.instance_types import GROUP, VERSION
 from ullage.vms.api.machines import (
     INSTANCES,
-    MACHINES,
+    VIRTUAL_MACHINES,
     MachineStatus,
     MatchedReference,
     Matcher,
@@ -102,7 +102,7 @@ def revision_of(machine: VirtualMachine, body: Json) -> Json:
     }
     kept = {key: meta[key] for key in ("name", "namespace", "uid", "resourceVersion", "generation") if key in meta}
     name = f"{owner.name}-{meta['name']}-{VERSION}-{meta['uid']}-{meta.get('generation', 0)}"
-    owners = [msgspec.to_builtins(owner_reference(MACHINES, owner, controller=True))]
+    owners = [msgspec.to_builtins(owner_reference(VIRTUAL_MACHINES, owner, controller=True))]
     return {
         "apiVersion": CONTROLLER_REVISIONS.api_version,
         "kind": CONTROLLER_REVISIONS.kind,
@@ -174,20 +174,20 @@ class VirtualMachineController:
         match plan:
             case Hold():
                 held = with_finalizer(meta, FINALIZER).finalizers
-                await patch_seen(self._client, MACHINES, machine, {"metadata": {"finalizers": list(held)}})
+                await patch_seen(self._client, VIRTUAL_MACHINES, machine, {"metadata": {"finalizers": list(held)}})
                 return None
             case Release():
                 left = without_finalizer(meta, FINALIZER).finalizers
-                await patch_seen(self._client, MACHINES, machine, {"metadata": {"finalizers": list(left) or None}})
+                await patch_seen(self._client, VIRTUAL_MACHINES, machine, {"metadata": {"finalizers": list(left) or None}})
                 return None
             case AlwaysRun():
                 field = {"runStrategy": ALWAYS} if machine.spec.run_strategy else {"running": True}
-                await patch_seen(self._client, MACHINES, machine, {"spec": field})
+                await patch_seen(self._client, VIRTUAL_MACHINES, machine, {"spec": field})
                 return None
             case Ask(requests):
                 asked = [msgspec.to_builtins(one) for one in requests]
                 await patch_seen(
-                    self._client, MACHINES, machine, {"status": {"stateChangeRequests": asked}}, subresource="status"
+                    self._client, VIRTUAL_MACHINES, machine, {"status": {"stateChangeRequests": asked}}, subresource="status"
                 )
                 return None
             case StartInstance(paused):
@@ -197,7 +197,7 @@ class VirtualMachineController:
             case StopInstance() if instance is not None:
                 await calls.delete(self._client, INSTANCES, instance.metadata)
                 note = f"Stopped the virtual machine by deleting the virtual machine instance {instance.metadata.name}"
-                self._recorder.record(MACHINES, machine, STOPPED, note=note)
+                self._recorder.record(VIRTUAL_MACHINES, machine, STOPPED, note=note)
         key, now = key_of(machine), self._clock.monotonic()
         if not isinstance(plan, CannotStart):
             self._refusals.end(key)
@@ -218,14 +218,14 @@ class VirtualMachineController:
             wanted = await with_revisions(self._client, machine)
         except (BadInput, NotFound):
             return False
-        return await patch_status(self._client, MACHINES, machine, old=machine.status, new=wanted) is not None
+        return await patch_status(self._client, VIRTUAL_MACHINES, machine, old=machine.status, new=wanted) is not None
 
     async def _announce(self, machine: VirtualMachine) -> bool:
         """Whether the VM has just been told to show that it starts."""
         status = machine.status
         if status.printable_status == STARTING or self._is_refused(machine):
             return False
-        await patch_status(self._client, MACHINES, machine, old=status, new=replace(status, printable_status=STARTING))
+        await patch_status(self._client, VIRTUAL_MACHINES, machine, old=status, new=replace(status, printable_status=STARTING))
         return True
 
     def _is_refused(self, machine: VirtualMachine) -> bool:
@@ -238,7 +238,7 @@ class VirtualMachineController:
         meta, key = machine.metadata, key_of(machine)
         if refusal := self._refusals.still(key, self._clock.monotonic(), about=meta.generation):
             return CannotStart("FailedCreate", refusal.message)
-        body = await calls.read(self._client, MACHINES, meta.name, meta.namespace)
+        body = await calls.read(self._client, VIRTUAL_MACHINES, meta.name, meta.namespace)
         if body["metadata"]["uid"] != meta.uid or body["metadata"].get("generation", 0) != meta.generation:
             return StartInstance(paused)  # the cache is behind: what it will show brings us back
         try:
@@ -251,19 +251,21 @@ class VirtualMachineController:
         except (Forbidden, Invalid, BadRequest) as error:
             message = f"the instance was refused: {error}"
             if message != self._refusals.said(key):
-                self._recorder.record(MACHINES, machine, NOT_STARTED, note=f"Error creating virtual machine instance: {error}")
+                self._recorder.record(
+                    VIRTUAL_MACHINES, machine, NOT_STARTED, note=f"Error creating virtual machine instance: {error}"
+                )
             self._refusals.add(key, message, self._clock.monotonic(), about=meta.generation)
             return CannotStart("FailedCreate", message)
         if self._instances.get(key) is None:
             self._unseen.add(key)
         if made:
             note = f"Started the virtual machine by creating the new virtual machine instance {meta.name}"
-            self._recorder.record(MACHINES, machine, STARTED, note=note)
+            self._recorder.record(VIRTUAL_MACHINES, machine, STARTED, note=note)
         return StartInstance(paused)
 
     async def _adopt(self, machine: VirtualMachine, instance: VirtualMachineInstance) -> None:
         """An instance that nobody controls, of the VM's name: it was left when an earlier VM went without it."""
-        owner = msgspec.to_builtins(owner_reference(MACHINES, machine.metadata, controller=True))
+        owner = msgspec.to_builtins(owner_reference(VIRTUAL_MACHINES, machine.metadata, controller=True))
         others = [msgspec.to_builtins(one) for one in instance.metadata.owner_references]
         await patch_seen(self._client, INSTANCES, instance, {"metadata": {"ownerReferences": [*others, owner]}})
 
@@ -276,7 +278,7 @@ class VirtualMachineController:
         meta, generation = machine.metadata, str(machine.metadata.generation)
         if instance.metadata.annotations.get(GENERATION) == generation:
             return False
-        body = await calls.read(self._client, MACHINES, meta.name, meta.namespace)
+        body = await calls.read(self._client, VIRTUAL_MACHINES, meta.name, meta.namespace)
         try:
             body = await with_instance_type(self._client, machine, body, namespace=meta.namespace)
         except BadInput:
@@ -302,13 +304,13 @@ class VirtualMachineController:
             restart_required=await self._follow_template(machine, instance),
             now=self._clock.now(),
         )
-        await patch_status(self._client, MACHINES, machine, old=machine.status, new=status)
+        await patch_status(self._client, VIRTUAL_MACHINES, machine, old=machine.status, new=status)
 
 
 def virtual_machine_controller(
     wiring: Wiring, instances: Cache[VirtualMachineInstance], *, recorder: Recorder
 ) -> Controller[Key]:
-    machines = wiring.cache(MACHINES)
+    machines = wiring.cache(VIRTUAL_MACHINES)
     made = VirtualMachineController(
         wiring.client, machines=machines, instances=instances, recorder=recorder, clock=wiring.clock
     )

@@ -28,7 +28,7 @@ from ullage.kube.kinds import Meta
 from ullage.kube.objects import Condition, find_condition
 from ullage.projects.api.kkp import CLUSTERS, Cluster
 from ullage.projects.api.machines import MACHINES, Machine, MachineSpec, MachineStatus, NodeReference, ProviderSpec
-from ullage.projects.api.records import RECORDS, MachineRecord, MachineRecordStatus, VanishedMachine
+from ullage.projects.api.records import MACHINE_RECORDS, MachineRecord, MachineRecordStatus, VanishedMachine
 from ullage.projects.controllers.cluster_usage import ClusterUsages, UsageCaches
 from ullage.projects.machines.counting import Remembered
 from ullage.projects.machines.facts import MachineFacts
@@ -64,7 +64,7 @@ class Scene:
         self.remembered: dict[tuple[str, str], Remembered] = {}
         self.secrets: Cache[Secret] = self.cache(SECRETS)
         self.objects: Cache[Cluster] = self.cache(CLUSTERS)
-        self.records: Cache[MachineRecord] = self.cache(RECORDS)
+        self.records: Cache[MachineRecord] = self.cache(MACHINE_RECORDS)
         self.clusters = Clusters(self.open, clock=self.clock)
         self.clusters.watch(MACHINES)
         self.reaches = ReachWatch(self.clusters)
@@ -104,11 +104,11 @@ class Scene:
     def record(self, name: str = "c-1", *, uid: str = "") -> None:
         """What is recorded of a cluster, or of an earlier one of the name."""
         named = {CLUSTER_UID: uid or f"uid-of-{name}"}
-        self.seed.put(RECORDS, MachineRecord(metadata=Meta(name=name, uid=f"uid-record-{name}", annotations=named)))
+        self.seed.put(MACHINE_RECORDS, MachineRecord(metadata=Meta(name=name, uid=f"uid-record-{name}", annotations=named)))
 
     def fresh(self, name: str = "c-1") -> Any:
         """What the record says about the figures; None: nothing."""
-        found = find_condition(self.seed.get(RECORDS, Key("", name)).status.conditions, "UsageFresh")
+        found = find_condition(self.seed.get(MACHINE_RECORDS, Key("", name)).status.conditions, "UsageFresh")
         return None if found is None else (found.status, found.reason, found.message)
 
     def used(self, name: str = "c-1") -> Any:
@@ -222,10 +222,10 @@ async def test_what_went_and_may_still_run_counts_on(found: Scene) -> None:
     found.cluster("c-1", machine("a"))
     gone = VanishedMachine(key="k", cpu="4", memory="2Gi", storage="0", since=timestamp(NOW))
     record = MachineRecord(metadata=Meta(name="c-1", uid="r"), status=MachineRecordStatus(vanished=(gone,)))
-    found.seed.put(RECORDS, record)
+    found.seed.put(MACHINE_RECORDS, record)
     await asyncio.sleep(3)
     assert found.used() == usage("5", "3Gi", "10Gi")
-    found.seed.put(RECORDS, msgspec.structs.replace(record, status=MachineRecordStatus()))
+    found.seed.put(MACHINE_RECORDS, msgspec.structs.replace(record, status=MachineRecordStatus()))
     await asyncio.sleep(3)
     assert found.used() == usage("1", "1Gi", "10Gi")
 
@@ -417,7 +417,9 @@ async def test_a_record_that_cannot_be_read_keeps_the_figures(found: Scene) -> N
     found.cluster("c-1", machine("a"))
     await asyncio.sleep(3)
     gone = VanishedMachine(key="k", cpu="many", since=timestamp(NOW))
-    found.seed.put(RECORDS, MachineRecord(metadata=Meta(name="c-1", uid="r"), status=MachineRecordStatus(vanished=(gone,))))
+    found.seed.put(
+        MACHINE_RECORDS, MachineRecord(metadata=Meta(name="c-1", uid="r"), status=MachineRecordStatus(vanished=(gone,)))
+    )
     await asyncio.sleep(100)
     assert found.used() == usage("1", "1Gi", "10Gi")
     assert "machinerecord c-1" in found.told.events[0][2]
@@ -440,7 +442,7 @@ async def test_the_record_of_a_cluster_that_cannot_be_read_says_so_until_it_can(
     status, reason, message = found.fresh()
     assert (status, reason) == ("False", "MachinesNotRead")
     assert message.startswith("its machines cannot be read, and the usage is that of before: ")
-    since = read_time(found.seed.get(RECORDS, Key("", "c-1")).status.conditions[0].last_transition_time)
+    since = read_time(found.seed.get(MACHINE_RECORDS, Key("", "c-1")).status.conditions[0].last_transition_time)
     assert since is not None
     assert timedelta(seconds=-1) <= since - began <= timedelta(seconds=10), "since when it is so, not since when it is told"
     before = found.writes()
@@ -474,8 +476,8 @@ async def test_what_another_process_found_stale_is_fresh_once_it_is_read(found: 
         type="UsageFresh", status="False", reason="MachinesNotRead", message="x", last_transition_time=timestamp(NOW)
     )
     found.record()
-    there = found.seed.get(RECORDS, Key("", "c-1"))
-    found.seed.put(RECORDS, msgspec.structs.replace(there, status=MachineRecordStatus(conditions=(old,))))
+    there = found.seed.get(MACHINE_RECORDS, Key("", "c-1"))
+    found.seed.put(MACHINE_RECORDS, msgspec.structs.replace(there, status=MachineRecordStatus(conditions=(old,))))
     found.cluster("c-1", machine("a"))
     await asyncio.sleep(10)
     assert found.fresh()[:2] == ("True", "Fresh")

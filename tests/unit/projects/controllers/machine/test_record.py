@@ -17,7 +17,7 @@ from ullage.kube.kinds import Meta
 from ullage.ledger.amounts import Amounts
 from ullage.projects.api.kkp import CLUSTERS
 from ullage.projects.api.machines import MACHINES
-from ullage.projects.api.records import RECORDS, MachineRecord, MachineRecordStatus, VanishedMachine
+from ullage.projects.api.records import MACHINE_RECORDS, MachineRecord, MachineRecordStatus, VanishedMachine
 from ullage.projects.charging.presence import recorded_machines
 from ullage.projects.controllers import machine_record as controller
 from ullage.projects.controllers.machine_record_rules import NextRecord, RecordFacts, keep_for, key_of, next_record
@@ -39,7 +39,7 @@ KEEP = timedelta(minutes=2)
 
 
 def record_of(scene: SeedScene, name: str = "c-1") -> MachineRecord:
-    found = scene.seed.get(RECORDS, Key("", name))
+    found = scene.seed.get(MACHINE_RECORDS, Key("", name))
     assert isinstance(found, MachineRecord)
     return found
 
@@ -121,7 +121,7 @@ async def test_a_machine_that_went_while_nobody_led_counts_on_from_when_it_is_mi
     scene.cluster()
     scene.limits(cpu="2")
     meta = Meta(name="c-1", uid="r-1", labels={"project-id": "abc"}, annotations={CLUSTER_UID: "uid-of-c-1"})
-    scene.seed.put(RECORDS, MachineRecord(metadata=meta, status=status_of({"u-gone": SMALL}, ())))
+    scene.seed.put(MACHINE_RECORDS, MachineRecord(metadata=meta, status=status_of({"u-gone": SMALL}, ())))
     async with scene.served(controllers=True):
         await scene.seen()
         assert [one.key for one in record_of(scene).status.vanished] == [key_of("c-1", "u-gone")]
@@ -249,7 +249,7 @@ async def test_machines_of_a_cluster_that_is_gone_count_on_like_others_that_went
         await asyncio.sleep(KEEP.total_seconds() - 25)
         assert [one.cpu for one in record_of(scene).status.vanished] == ["2"], "the one that went first is over"
         await asyncio.sleep(60)
-        assert scene.seed.get(RECORDS, Key("", "c-1")) is None
+        assert scene.seed.get(MACHINE_RECORDS, Key("", "c-1")) is None
         assert (await scene.create("l", cluster="c-2")).code == 200
 
 
@@ -304,7 +304,7 @@ async def test_machines_without_servers_are_gone_with_their_cluster(scene: SeedS
         await scene.seen()
         scene.seed.drop(CLUSTERS, Key("", "c-1"))
         await asyncio.sleep(10)
-        assert scene.seed.get(RECORDS, Key("", "c-1")) is None
+        assert scene.seed.get(MACHINE_RECORDS, Key("", "c-1")) is None
 
 
 @simulated
@@ -316,16 +316,16 @@ async def test_a_machine_that_is_missing_in_one_process_is_settled_there_when_th
         await scene.seen()
         uid = scene.body("a")["metadata"]["uid"]
         meta = Meta(name="c-1", labels={"project-id": "abc"})
-        scene.seed.put(RECORDS, MachineRecord(metadata=meta, status=status_of({uid: SMALL}, ())))
+        scene.seed.put(MACHINE_RECORDS, MachineRecord(metadata=meta, status=status_of({uid: SMALL}, ())))
         await scene.seen()
         assert recorded.is_settled("c-1")
         scene.remove("a")
         await scene.seen()
         assert not recorded.is_settled("c-1")
-        scene.seed.put(RECORDS, MachineRecord(metadata=meta, status=status_of({}, ())))
+        scene.seed.put(MACHINE_RECORDS, MachineRecord(metadata=meta, status=status_of({}, ())))
         await scene.seen()
         assert recorded.is_settled("c-1")
-        scene.seed.put(RECORDS, MachineRecord(metadata=meta, status=MachineRecordStatus(machines="1broken")))
+        scene.seed.put(MACHINE_RECORDS, MachineRecord(metadata=meta, status=MachineRecordStatus(machines="1broken")))
         await scene.seen()
         assert not recorded.is_settled("c-1")
 

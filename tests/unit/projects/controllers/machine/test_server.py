@@ -22,7 +22,7 @@ from ullage.kube.kinds import Meta
 from ullage.kube.slices import Part, Slice, Wiring
 from ullage.projects.api.kkp import CLUSTERS, SEEDS, CloudAccount, CloudSpec, CredentialReference
 from ullage.projects.api.machines import MACHINES
-from ullage.projects.api.records import RECORDS, VanishedMachine
+from ullage.projects.api.records import MACHINE_RECORDS, VanishedMachine
 from ullage.projects.controllers import machine_server as server
 from ullage.projects.controllers.machine_record_rules import key_of
 from ullage.projects.controllers.machine_server import again_in, asked_about, left_note, outcome
@@ -72,7 +72,7 @@ class ServerScene:
 
         def controllers(wiring: Wiring) -> list[Controller[Any]]:
             assert before.controllers is not None
-            caches = server.ServerCaches(records=wiring.cache(RECORDS), clusters=wiring.cache(CLUSTERS))
+            caches = server.ServerCaches(records=wiring.cache(MACHINE_RECORDS), clusters=wiring.cache(CLUSTERS))
             asking = server.MachineServers(
                 wiring.client,
                 caches,
@@ -102,7 +102,7 @@ class ServerScene:
 
     @property
     def vanished(self) -> tuple[VanishedMachine, ...]:
-        found: tuple[VanishedMachine, ...] = self.scene.seed.get(RECORDS, Key("", "c-1")).status.vanished
+        found: tuple[VanishedMachine, ...] = self.scene.seed.get(MACHINE_RECORDS, Key("", "c-1")).status.vanished
         return found
 
 

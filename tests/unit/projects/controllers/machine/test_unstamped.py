@@ -17,7 +17,7 @@ from ullage.kube.objects import find_condition
 from ullage.kube.review import Decision
 from ullage.ledger.amounts import Amounts
 from ullage.projects.api.machines import MACHINES
-from ullage.projects.api.records import RECORDS, MachineRecord, MachineRecordStatus
+from ullage.projects.api.records import MACHINE_RECORDS, MachineRecord, MachineRecordStatus
 from ullage.projects.charging.presence import record_changes, recorded_machines
 from ullage.projects.controllers.machine_record import RecordCollector
 from ullage.projects.controllers.machine_record_rules import (
@@ -62,7 +62,7 @@ def forges(scene: SeedScene, name: str = "c-1") -> Any:
 
 
 def record_of(scene: SeedScene, name: str = "c-1") -> MachineRecord:
-    found = scene.seed.get(RECORDS, Key("", name))
+    found = scene.seed.get(MACHINE_RECORDS, Key("", name))
     assert isinstance(found, MachineRecord)
     return found
 
@@ -213,7 +213,7 @@ async def test_an_earlier_stamp_that_was_read_before_the_record_is_noticed_when_
         assert used(scene) == "2"
         uid = scene.body("a")["metadata"]["uid"]
         meta = Meta(name="c-1", labels={"project-id": "abc"})
-        scene.seed.put(RECORDS, MachineRecord(metadata=meta, status=status_of({uid: LARGE}, (), held={uid})))
+        scene.seed.put(MACHINE_RECORDS, MachineRecord(metadata=meta, status=status_of({uid: LARGE}, (), held={uid})))
         await scene.seen()
         await scene.create("s", name="another")
         assert used(scene) == "5", "4 that the record holds against it, and 1 of the other"

@@ -16,7 +16,7 @@ from ullage.kube.kinds import Kind
 from ullage.ledger.api import LEDGERS
 from ullage.ledger.api import NAMESPACE as LEDGER_NAMESPACE
 from ullage.projects.api.kkp import SEEDS
-from ullage.projects.api.quotas import QUOTAS
+from ullage.projects.api.quotas import PROJECT_QUOTAS
 from ullage.projects.names import ESCROW
 from ullage.projects.settings import SEED_NAMESPACE
 
@@ -105,11 +105,11 @@ async def test_a_quota_that_is_deleted_goes_when_the_seeds_know_that_they_have_n
         order: list[str] = []
         for api in (scene.api, *scene.seeds.values()):
             api.fuse.log = order
-        scene.api.remove(QUOTAS, NAME)
+        scene.api.remove(PROJECT_QUOTAS, NAME)
         await scene.until(lambda: scene.quota() is None)
         assert scene.limits() == {"eu": "", "us": ""}
         assert scene.copies() == {"eu": None, "us": None}
-    told, gone = f"patch {LEDGERS.name} {NAME}", f"delete {QUOTAS.name} {NAME}"
+    told, gone = f"patch {LEDGERS.name} {NAME}", f"delete {PROJECT_QUOTAS.name} {NAME}"
     assert [step for step in order if step in (told, gone)] == [told, told, gone, gone]
 
 
@@ -118,7 +118,7 @@ async def test_a_quota_that_comes_again_goes_on_with_the_numbers(scene: MasterSc
     async with scene.running():
         scene.set_quota(TEN)
         await in_force(scene, eu="5", us="5")
-        scene.api.remove(QUOTAS, NAME)
+        scene.api.remove(PROJECT_QUOTAS, NAME)
         await scene.until(lambda: scene.quota() is None)
         before = {name: seed.change() for name, seed in scene.seeds.items()}
         scene.set_quota({"cpu": "2"})
@@ -211,7 +211,7 @@ async def test_a_deleted_quota_waits_for_a_seed_out_of_reach_and_says_so(scene: 
         await in_force(scene, eu="5", us="5")
         scene.seeds["us"].cut_off()
         await scene.quiet(60)
-        scene.api.remove(QUOTAS, NAME)
+        scene.api.remove(PROJECT_QUOTAS, NAME)
         await scene.until(lambda: scene.limits()["eu"] == "")
         await scene.quiet(600)
         assert scene.quota() is not None
@@ -235,7 +235,7 @@ async def test_a_deleted_quota_does_not_wait_for_a_seed_that_was_removed_which_i
         await in_force(scene, eu="5", us="5")
         far = scene.seeds["us"]
         far.cut_off()
-        scene.api.remove(QUOTAS, NAME)
+        scene.api.remove(PROJECT_QUOTAS, NAME)
         scene.remove_seed("us")
         await scene.until(lambda: scene.quota() is None)
         assert far.limit() == "5"
@@ -253,7 +253,7 @@ async def test_a_deleted_quota_waits_for_ever_for_a_seed_out_of_reach_until_a_pe
         far = scene.seeds["us"]
         far.cut_off()
         await scene.quiet(60)
-        scene.api.remove(QUOTAS, NAME)
+        scene.api.remove(PROJECT_QUOTAS, NAME)
         await scene.quiet(3600)
         assert scene.quota() is not None, "time alone frees nothing"
         scene.annotate_seed("us", drained="true")
@@ -347,7 +347,7 @@ async def test_a_dead_seed_of_which_nothing_is_known_keeps_all_unless_its_machin
         await in_force(scene, eu="5", us="5")
     scene.seeds["us"].cut_off()
     scene.annotate_seed("us", drained="true")
-    scene.api.edit(QUOTAS, NAME, merge={"status": {"seeds": None}})
+    scene.api.edit(PROJECT_QUOTAS, NAME, merge={"status": {"seeds": None}})
     async with scene.running():
         await scene.quiet(60)
         assert granted(scene) == {"eu": "5", "us": "5"}
@@ -372,10 +372,10 @@ def test_a_record_that_cannot_be_read_is_not_taken_for_an_empty_one(text: str) -
             await scene.quiet(60)
             assert scene.limits() == {"eu": None, "us": None}
             assert f"metadata.annotations[{ESCROW}]" in scene.condition("Ready")["message"]
-            scene.api.remove(QUOTAS, NAME)
+            scene.api.remove(PROJECT_QUOTAS, NAME)
             await scene.quiet(60)
             assert scene.quota() is not None
-            scene.api.edit(QUOTAS, NAME, merge={"metadata": {"annotations": {ESCROW: None}}})
+            scene.api.edit(PROJECT_QUOTAS, NAME, merge={"metadata": {"annotations": {ESCROW: None}}})
             await scene.until(lambda: scene.quota() is None)
 
     test()
@@ -413,7 +413,7 @@ async def test_of_two_quotas_of_a_project_the_one_with_the_record_is_in_force(sc
         ready = next(one for one in (scene.quota("another") or {})["status"]["conditions"] if one["type"] == "Ready")
         assert (ready["status"], ready["reason"]) == ("False", "AnotherQuota")
         assert scene.limits() == {"eu": "5", "us": "5"}
-        scene.api.remove(QUOTAS, NAME)
+        scene.api.remove(PROJECT_QUOTAS, NAME)
         await scene.until(lambda: scene.quota() is None)
         await scene.until(lambda: scene.limits() == {"eu": "50", "us": "49"})
 
@@ -430,7 +430,7 @@ async def test_a_record_is_not_written_for_a_quota_that_was_lowered_meanwhile(sc
 
         def lower(what: str) -> None:
             """Between the look and the write."""
-            if what == f"patch {QUOTAS.name} {NAME}" and not lowered:
+            if what == f"patch {PROJECT_QUOTAS.name} {NAME}" and not lowered:
                 lowered.append(what)
                 scene.set_quota({"cpu": "2"})
 
@@ -535,7 +535,7 @@ def test_a_process_that_is_killed_at_any_moment_of_a_deletion_is_replaced_by_ano
             scene.set_quota(TEN)
             await in_force(scene, eu="5", us="5")
             await scene.quiet()
-        killed = await killed_once(scene, moment, lambda: scene.api.remove(QUOTAS, NAME))
+        killed = await killed_once(scene, moment, lambda: scene.api.remove(PROJECT_QUOTAS, NAME))
         async with scene.running():
             await scene.until(lambda: scene.quota() is None)
         assert scene.limits() == {"eu": "", "us": ""}
@@ -559,7 +559,7 @@ def test_a_process_that_is_killed_at_any_moment_of_a_deletion_leaves_the_default
         seen: list[dict[str, str | None]] = []
         for seed in scene.seeds.values():
             seed.committed = lambda: seen.append(scene.limits())
-        killed = await killed_once(scene, moment, lambda: scene.api.remove(QUOTAS, NAME))
+        killed = await killed_once(scene, moment, lambda: scene.api.remove(PROJECT_QUOTAS, NAME))
         async with scene.running():
             await scene.until(
                 lambda: scene.quota() is not None and "deletionTimestamp" not in scene.meta() and total(scene) == 4

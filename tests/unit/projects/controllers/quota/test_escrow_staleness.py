@@ -33,7 +33,7 @@ from ullage.ledger.codec import book_of
 from ullage.ledger.demand import may_be_granted, wanted_by, with_demand
 from ullage.projects.api.amounts import ResourceDetails
 from ullage.projects.api.kkp import Seed
-from ullage.projects.api.quotas import QUOTAS
+from ullage.projects.api.quotas import PROJECT_QUOTAS
 from ullage.projects.controllers.quota_escrow import QuotaEscrow
 from ullage.projects.escrow.record import read_record
 from ullage.projects.metrics import ProjectMetrics
@@ -110,7 +110,7 @@ class Watcher:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.quota = View(world.master, QUOTAS, NAME)
+        self.quota = View(world.master, PROJECT_QUOTAS, NAME)
         self.views: dict[str, View] = {}
         self.unseen: set[str] = set()
         self.task: asyncio.Task[Any] | None = None
@@ -184,7 +184,7 @@ class World:
         self.told: set[str] = set()
         self.quota = quota
         spec = {"subject": {"name": "abc", "kind": "project"}, "quota": {"cpu": str(quota)}}
-        self.master.put(QUOTAS, {"metadata": {"name": NAME}, "spec": spec})
+        self.master.put(PROJECT_QUOTAS, {"metadata": {"name": NAME}, "spec": spec})
 
     async def __aenter__(self) -> World:
         return self
@@ -244,7 +244,7 @@ class World:
 
     def raise_quota(self, quota: int) -> None:
         self.quota = quota
-        self.master.edit(QUOTAS, NAME, merge={"spec": {"quota": {"cpu": str(self.quota)}}})
+        self.master.edit(PROJECT_QUOTAS, NAME, merge={"spec": {"quota": {"cpu": str(self.quota)}}})
 
     def delete(self, seed: LedgerSeed) -> None:
         """And whoever counts there sees it at once."""
@@ -265,8 +265,8 @@ class World:
         assert sum(machines.values()) <= self.quota, f"machines {machines} of {self.quota}: {self.record()}"
 
     def record(self) -> Any:
-        body = self.master.body(QUOTAS, NAME)
-        return read_record(msgspec.convert(body, type=QUOTAS.type).metadata)
+        body = self.master.body(PROJECT_QUOTAS, NAME)
+        return read_record(msgspec.convert(body, type=PROJECT_QUOTAS.type).metadata)
 
     # --- what happens ---
 
@@ -408,7 +408,7 @@ def test_who_has_not_heard_of_a_quota_yet_takes_no_limits_away() -> None:
             assert world.limits() == {"seed-0": 3, "seed-1": 2}
             assert behind.task is not None
             assert behind.task.result() is not None, "it looks again"
-            world.master.edit(QUOTAS, NAME, merge={"spec": {"subject": {"name": "xyz"}}})
+            world.master.edit(PROJECT_QUOTAS, NAME, merge={"spec": {"subject": {"name": "xyz"}}})
             world.told.clear()
             await acts_blindly(behind)
             assert world.limits() == {}, "where there is none of this project they go"
@@ -424,8 +424,8 @@ def test_nor_does_who_has_not_heard_of_one_that_somebody_called_otherwise() -> N
             for view in behind.views.values():
                 view.go_on()
             spec = {"subject": {"name": "abc", "kind": "project"}, "quota": {"cpu": "5"}}
-            world.master.put(QUOTAS, {"metadata": {"name": "by-hand"}, "spec": spec})
-            world.master.remove(QUOTAS, NAME)
+            world.master.put(PROJECT_QUOTAS, {"metadata": {"name": "by-hand"}, "spec": spec})
+            world.master.remove(PROJECT_QUOTAS, NAME)
             await acts_blindly(behind)
             assert world.limits() == {"seed-0": 3, "seed-1": 2}
 

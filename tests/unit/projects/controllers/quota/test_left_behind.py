@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.projects.master_scene import MasterScene, simulated
-from ullage.projects.api.quotas import QUOTAS
+from ullage.projects.api.quotas import PROJECT_QUOTAS
 from ullage.projects.escrow.progress import left_behind
 from ullage.projects.escrow.terms import Escrow, Part, Share
 from ullage.quantity import Quantity
@@ -16,12 +16,12 @@ SPEC = {"subject": {"name": "xyz", "kind": "project"}, "quota": {"cpu": "3"}}
 @simulated
 async def test_a_copy_whose_quota_went_while_its_maker_was_killed_is_removed(scene: MasterScene) -> None:
     left = {"name": "project-xyz", "annotations": {"ullage.io/copy-of": "uid-of-before"}}
-    scene.seeds["eu"].put(QUOTAS, {"metadata": left, "spec": SPEC})
-    scene.seeds["us"].put(QUOTAS, {"metadata": {"name": "project-xyz"}, "spec": SPEC})
+    scene.seeds["eu"].put(PROJECT_QUOTAS, {"metadata": left, "spec": SPEC})
+    scene.seeds["us"].put(PROJECT_QUOTAS, {"metadata": {"name": "project-xyz"}, "spec": SPEC})
     async with scene.running():
-        await scene.until(lambda: scene.seeds["eu"].body(QUOTAS, "project-xyz") is None)
+        await scene.until(lambda: scene.seeds["eu"].body(PROJECT_QUOTAS, "project-xyz") is None)
         await scene.quiet()
-        assert scene.seeds["us"].body(QUOTAS, "project-xyz") is not None, "what others have made is theirs"
+        assert scene.seeds["us"].body(PROJECT_QUOTAS, "project-xyz") is not None, "what others have made is theirs"
 
 
 @simulated

@@ -18,8 +18,8 @@ from ullage.kube.kinds import Meta
 from ullage.kube.objects import Condition, find_condition
 from ullage.projects.api.amounts import ResourceDetails
 from ullage.projects.api.kkp import CLUSTERS, Cluster
-from ullage.projects.api.quotas import LOCAL_USAGE_FRESH, QUOTAS, ResourceQuota, ResourceQuotaStatus
-from ullage.projects.api.records import RECORDS, MachineRecord, MachineRecordStatus
+from ullage.projects.api.quotas import LOCAL_USAGE_FRESH, PROJECT_QUOTAS, ResourceQuota, ResourceQuotaStatus
+from ullage.projects.api.records import MACHINE_RECORDS, MachineRecord, MachineRecordStatus
 from ullage.projects.controllers import quota_local_usage_rules as rules
 from ullage.projects.controllers.quota_local_usage import LocalUsages
 from ullage.projects.names import CLUSTER_UID
@@ -30,9 +30,9 @@ class Scene:
     def __init__(self) -> None:
         self.seed = SeedServer()
         clock = VirtualClock()
-        self.quotas: Cache[ResourceQuota] = Cache(self.seed, QUOTAS, clock=clock, jitter=lambda: 0.5)
+        self.quotas: Cache[ResourceQuota] = Cache(self.seed, PROJECT_QUOTAS, clock=clock, jitter=lambda: 0.5)
         self.clusters: Cache[Cluster] = Cache(self.seed, CLUSTERS, clock=clock, jitter=lambda: 0.5)
-        self.records: Cache[MachineRecord] = Cache(self.seed, RECORDS, clock=clock, jitter=lambda: 0.5)
+        self.records: Cache[MachineRecord] = Cache(self.seed, MACHINE_RECORDS, clock=clock, jitter=lambda: 0.5)
         self.usages = LocalUsages(self.seed, QuotaLookup(self.quotas), self.clusters, self.records, clock=clock)
         self.controller = self.usages.controller()
 
@@ -41,13 +41,13 @@ class Scene:
 
     def record(self, name: str, *conditions: Condition, uid: str = "") -> None:
         meta = Meta(name=name, uid=f"record-{name}", annotations={CLUSTER_UID: uid or f"uid-of-{name}"})
-        self.seed.put(RECORDS, MachineRecord(metadata=meta, status=MachineRecordStatus(conditions=conditions)))
+        self.seed.put(MACHINE_RECORDS, MachineRecord(metadata=meta, status=MachineRecordStatus(conditions=conditions)))
 
     def quota(self, project: str = "abc", **given: Any) -> None:
-        self.seed.put(QUOTAS, quota(project, details(cpu="5"), **given))
+        self.seed.put(PROJECT_QUOTAS, quota(project, details(cpu="5"), **given))
 
     def status(self, name: str = "project-abc") -> ResourceQuotaStatus:
-        found: ResourceQuota = self.seed.get(QUOTAS, Key("", name))
+        found: ResourceQuota = self.seed.get(PROJECT_QUOTAS, Key("", name))
         return found.status
 
     def fresh(self) -> tuple[str, str]:
@@ -169,13 +169,13 @@ async def test_what_the_master_writes_wakes_nobody_and_other_figures_are_correct
     found.cluster("a", usage("1"))
     await asyncio.sleep(3)
     before = len(found.seed.patched)
-    there = found.seed.get(QUOTAS, Key("", "project-abc"))
+    there = found.seed.get(PROJECT_QUOTAS, Key("", "project-abc"))
     found.seed.put(
-        QUOTAS, msgspec.structs.replace(there, status=msgspec.structs.replace(there.status, global_usage=usage("9")))
+        PROJECT_QUOTAS, msgspec.structs.replace(there, status=msgspec.structs.replace(there.status, global_usage=usage("9")))
     )
     await asyncio.sleep(3)
     assert len(found.seed.patched) == before
-    found.seed.put(QUOTAS, msgspec.structs.replace(there, status=ResourceQuotaStatus(local_usage=usage("9"))))
+    found.seed.put(PROJECT_QUOTAS, msgspec.structs.replace(there, status=ResourceQuotaStatus(local_usage=usage("9"))))
     await asyncio.sleep(3)
     assert found.status().local_usage == usage("1")
 

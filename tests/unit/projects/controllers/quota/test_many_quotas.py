@@ -20,7 +20,7 @@ from ullage.ledger.api import NAMESPACE as LEDGER_NAMESPACE
 from ullage.ledger.book import Book, Observed
 from ullage.ledger.codec import book_of, status_of
 from ullage.projects.api.kkp import PROJECTS
-from ullage.projects.api.quotas import QUOTAS
+from ullage.projects.api.quotas import PROJECT_QUOTAS
 from ullage.projects.names import ACCOUNT
 
 MANY: Final = 30  # calls and writes for each are the same whatever their number: more would only take longer
@@ -73,14 +73,14 @@ class ManyQuotas(MasterScene):
         listed = self.api.list
 
         async def counted(kind: Kind[Any], *given: Any, **more: Any) -> Any:
-            self.lists += kind is QUOTAS
+            self.lists += kind is PROJECT_QUOTAS
             return await listed(kind, *given, **more)
 
         self.api.list = counted  # type: ignore[method-assign]
 
     def _quota(self, project: str) -> None:
         spec = {"subject": {"name": project, "kind": "project"}, "quota": {"cpu": "10"}}
-        self.api.put(QUOTAS, {"metadata": {"name": f"project-{project}"}, "spec": spec})
+        self.api.put(PROJECT_QUOTAS, {"metadata": {"name": f"project-{project}"}, "spec": spec})
 
     def make_seed(self, name: str) -> SeedCluster:
         """One that was removed is the same when it comes back."""
@@ -113,9 +113,9 @@ async def lives(scene: ManyQuotas) -> None:
         assert scene.limits() == {seed: {"5": many} for seed in SEEDS}
         scene.seeds["us"].cut_off()
         scene.remove_seed("us")
-        for body in scene.api.bodies(QUOTAS):
-            scene.api.remove(QUOTAS, body["metadata"]["name"])
-        await scene.until(lambda: not scene.api.bodies(QUOTAS), 3600, every=1)
+        for body in scene.api.bodies(PROJECT_QUOTAS):
+            scene.api.remove(PROJECT_QUOTAS, body["metadata"]["name"])
+        await scene.until(lambda: not scene.api.bodies(PROJECT_QUOTAS), 3600, every=1)
         scene.lists = 0
         scene.add_seed("us")
         scene.seeds["us"].come_back()

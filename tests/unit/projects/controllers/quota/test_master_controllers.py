@@ -12,7 +12,7 @@ from tests.unit.projects.master_scene import NAME, MasterScene, simulated
 from tests.unit.snapshots.api.objects import patched
 from ullage.kube.errors import Unavailable
 from ullage.projects.api.kkp import PROJECTS, SETTINGS
-from ullage.projects.api.quotas import QUOTAS
+from ullage.projects.api.quotas import PROJECT_QUOTAS
 from ullage.projects.names import COPY_OF, FINALIZER
 
 Json = dict[str, Any]
@@ -29,7 +29,7 @@ async def test_a_quota_is_marked_with_its_subject_and_owned_by_its_project(scene
         await scene.until(lambda: scene.meta().get("labels") == {**MARKS, "team": "x"})
         (owner,) = scene.meta()["ownerReferences"]
         assert (owner["kind"], owner["name"], owner["uid"]) == ("Project", "abc", "master-uid-abc")
-        scene.api.edit(QUOTAS, NAME, merge={"metadata": {"labels": {"subject-name": None}}})
+        scene.api.edit(PROJECT_QUOTAS, NAME, merge={"metadata": {"labels": {"subject-name": None}}})
         await scene.until(lambda: scene.meta()["labels"] == {**MARKS, "team": "x"})
 
 
@@ -55,7 +55,7 @@ async def test_two_who_put_each_other_right_do_not_write_all_the_time(scene: Mas
         async def fight() -> None:
             while True:
                 if scene.meta()["labels"].get("subject-kind"):
-                    scene.api.edit(QUOTAS, NAME, merge={"metadata": {"labels": {"subject-kind": None}}})
+                    scene.api.edit(PROJECT_QUOTAS, NAME, merge={"metadata": {"labels": {"subject-kind": None}}})
                 await asyncio.sleep(0.05)
 
         fighting = asyncio.create_task(fight())
@@ -87,7 +87,7 @@ async def test_one_that_is_stored_wrong_is_finalized_and_goes(scene: MasterScene
     async with scene.running():
         scene.set_quota({"memory": "1e999"})
         await scene.until(lambda: [seed.limit("memory") for seed in scene.seeds.values()] == ["0", "0"])
-        await scene.api.delete(QUOTAS, NAME)
+        await scene.api.delete(PROJECT_QUOTAS, NAME)
         await scene.until(lambda: scene.quota() is None)
         assert [seed.limit("memory") for seed in scene.seeds.values()] == ["", ""]
 
@@ -141,7 +141,7 @@ async def test_a_quota_of_somebody_s_own_is_never_touched_and_the_default_return
         scene.set_default({"cpu": "6"})
         await scene.quiet()
         assert scene.limits() == {"eu": "10", "us": "10"}
-        scene.api.remove(QUOTAS, NAME)
+        scene.api.remove(PROJECT_QUOTAS, NAME)
         await scene.until(lambda: scene.limits() == {"eu": "3", "us": "3"})
         assert scene.meta()["labels"] == {**MARKS, **BOTH}
 
@@ -156,7 +156,7 @@ async def test_the_default_returns_on_all_seeds_in_reach_while_one_is_away_and_t
         await scene.until(lambda: scene.limits() == {"eu": "5", "us": "5"})
         scene.seeds["us"].cut_off()
         await scene.quiet(60)
-        scene.api.remove(QUOTAS, NAME)
+        scene.api.remove(PROJECT_QUOTAS, NAME)
         await scene.until(lambda: scene.limits() == {"eu": "3", "us": "5"})
         await scene.quiet(3600)
         assert sum(scene.seeds["eu"].admit() for _ in range(100)) == 3, "all but what the other may have"
@@ -197,7 +197,7 @@ async def test_between_a_quota_and_the_default_no_seed_is_without_a_limit_or_has
         for seed in scene.seeds.values():
             seed.committed = note
         scene.api.committed = note
-        scene.api.remove(QUOTAS, NAME)
+        scene.api.remove(PROJECT_QUOTAS, NAME)
         await scene.until(lambda: scene.quota() is not None and "deletionTimestamp" not in scene.meta())
         scene.seeds["us"].cut_off()  # at once: nobody has looked there since the quota is another
         assert not scene.seeds["eu"].admit() or scene.seeds["eu"].limit() == "2"
@@ -214,7 +214,7 @@ async def test_where_nobody_can_tell_whether_there_is_a_default_a_deleted_quota_
     scene.set_quota({"cpu": "10"})
     async with scene.running():
         await scene.until(lambda: scene.limits() == {"eu": "5", "us": "5"})
-        scene.api.remove(QUOTAS, NAME)
+        scene.api.remove(PROJECT_QUOTAS, NAME)
         await scene.quiet(600)
         assert scene.limits() == {"eu": "5", "us": "5"}
         assert "mend spec.defaultQuota of the KubermaticSetting globalsettings" in scene.condition("Ready")["message"]
@@ -230,7 +230,7 @@ async def test_a_quota_that_goes_with_its_project_gives_way_to_no_default(scene:
     async with scene.running():
         await scene.until(lambda: scene.limits() == {"eu": "5", "us": "5"})
         scene.api.edit(PROJECTS, "abc", merge={"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["x"]}})
-        scene.api.remove(QUOTAS, NAME)
+        scene.api.remove(PROJECT_QUOTAS, NAME)
         await scene.until(lambda: scene.quota() is None)
         assert scene.limits() == {"eu": "", "us": ""}
 
@@ -243,7 +243,7 @@ async def test_a_default_that_is_taken_off_while_a_deleted_quota_waits_lifts_the
         await scene.until(lambda: scene.limits() == {"eu": "5", "us": "5"})
         scene.seeds["us"].cut_off()
         await scene.quiet(60)
-        scene.api.remove(QUOTAS, NAME)
+        scene.api.remove(PROJECT_QUOTAS, NAME)
         await scene.until(lambda: scene.limits()["eu"] == "3")
         scene.set_default(None)
         await scene.until(lambda: scene.limits()["eu"] == "")
@@ -260,9 +260,9 @@ async def test_a_default_quota_that_somebody_has_made_his_own_meanwhile_is_not_d
 
         def make_own(what: str) -> None:
             """Right before the deletion arrives."""
-            if what == f"delete {QUOTAS.name} {NAME}":
+            if what == f"delete {PROJECT_QUOTAS.name} {NAME}":
                 scene.api.refuse = lambda what: None
-                scene.api.edit(QUOTAS, NAME, merge={"metadata": {"labels": dict.fromkeys(BOTH)}})
+                scene.api.edit(PROJECT_QUOTAS, NAME, merge={"metadata": {"labels": dict.fromkeys(BOTH)}})
 
         scene.api.refuse = make_own
         scene.set_default(None)
@@ -303,9 +303,9 @@ async def test_every_seed_has_a_copy_of_what_the_master_says_and_keeps_its_own_f
         await scene.until(lambda: all(copied(scene, seed)["status"].get("globalUsage", {}).get("cpu") == "7" for seed in both))
         assert [copied(scene, seed)["status"]["localUsage"]["cpu"] for seed in both] == ["3", "4"]
         assert copied(scene, "eu")["status"]["shown"]["cpu"] == "7/10"
-        scene.seeds["us"].edit(QUOTAS, NAME, merge={"spec": {"quota": {"cpu": "999"}}})
+        scene.seeds["us"].edit(PROJECT_QUOTAS, NAME, merge={"spec": {"quota": {"cpu": "999"}}})
         await scene.until(lambda: scene.copies()["us"] == {"cpu": "10"})
-        scene.seeds["us"].remove(QUOTAS, NAME)
+        scene.seeds["us"].remove(PROJECT_QUOTAS, NAME)
         await scene.until(lambda: scene.copies()["us"] == {"cpu": "10"})
 
 
@@ -313,7 +313,7 @@ both = ("eu", "us")
 
 
 def copied(scene: MasterScene, seed: str) -> Json:
-    found = scene.seeds[seed].body(QUOTAS, NAME)
+    found = scene.seeds[seed].body(PROJECT_QUOTAS, NAME)
     assert found is not None
     return found
 
@@ -345,7 +345,7 @@ async def test_what_a_seed_s_definition_drops_is_not_written_again_and_again(sce
     def without_shown(place: Any, body: Json, event: str) -> Json:
         """KKP's definition does not know it."""
         assert eu.version < 1000, "it is written all the time"
-        if place.kind == QUOTAS.name and body.get("status"):
+        if place.kind == PROJECT_QUOTAS.name and body.get("status"):
             body = patched(body, {"status": {"shown": None}})
         return store(place, body, event)
 
@@ -365,7 +365,7 @@ async def test_what_a_seed_s_definition_drops_is_not_written_again_and_again(sce
 @simulated
 async def test_something_else_under_the_name_of_a_copy_is_replaced(scene: MasterScene) -> None:
     other = {"metadata": {"name": NAME}, "spec": {"subject": {"name": "other", "kind": "project"}, "quota": {}}}
-    scene.seeds["eu"].put(QUOTAS, other)
+    scene.seeds["eu"].put(PROJECT_QUOTAS, other)
     async with scene.running():
         scene.set_quota({"cpu": "10"})
         await scene.until(lambda: scene.copies()["eu"] == {"cpu": "10"})
@@ -456,7 +456,7 @@ async def test_where_the_definition_drops_conditions_nothing_is_written_again_an
 
     def usage_only(place: Any, body: Json, event: str) -> Json:
         """KKP's definition."""
-        if place.kind == QUOTAS.name and body.get("status"):
+        if place.kind == PROJECT_QUOTAS.name and body.get("status"):
             body = {**body, "status": {name: body["status"][name] for name in ("globalUsage",) if name in body["status"]}}
         return store(place, body, event)
 

@@ -18,7 +18,7 @@ from ullage.kube.objects import Condition, find_condition
 from ullage.kube.slices import Part, Wiring
 from ullage.ledger.api import LEDGERS
 from ullage.ledger.book import Over
-from ullage.projects.api.quotas import QUOTAS, REPLACING
+from ullage.projects.api.quotas import PROJECT_QUOTAS, REPLACING
 from ullage.projects.controllers import quota_surge as surge
 from ullage.projects.controllers.quota_surge import NAMED, Replacing, replacing_text, status_with
 from ullage.projects.machines.surge import DeploymentFacts, OwnedMachine, SetFacts, SurgeAllowance, surplus
@@ -28,7 +28,7 @@ from ullage.quantity import Quantity
 
 def with_surges(scene: SeedScene) -> None:
     """The controller of surges beside those of Machines, and a quota whose copy is here."""
-    scene.seed.put(QUOTAS, quota("abc", details(cpu="4")))
+    scene.seed.put(PROJECT_QUOTAS, quota("abc", details(cpu="4")))
     before = scene.slice()
     assert before.controllers is not None
     part = before.controllers
@@ -36,13 +36,13 @@ def with_surges(scene: SeedScene) -> None:
     def controllers(wiring: Wiring) -> list[Controller[Any]]:
         return [*part.make(wiring), surge.make_surges(wiring, scene.settings)]
 
-    watches = (*part.watches, QUOTAS, LEDGERS)
+    watches = (*part.watches, PROJECT_QUOTAS, LEDGERS)
     made = replace(before, controllers=Part(make=controllers, watches=watches, elsewhere=part.elsewhere))
     scene.slice = lambda: made  # type: ignore[method-assign]  # with one controller more
 
 
 def shown(scene: SeedScene) -> Condition | None:
-    return find_condition(scene.seed.get(QUOTAS, Key("", "project-abc")).status.conditions, REPLACING)
+    return find_condition(scene.seed.get(PROJECT_QUOTAS, Key("", "project-abc")).status.conditions, REPLACING)
 
 
 @simulated
@@ -89,7 +89,7 @@ async def test_where_nothing_may_pass_what_is_left_from_before_goes(scene: SeedS
     scene.limits(cpu="4")
     with_surges(scene)
     status = status_with(quota("abc"), [over("2")], [replacing("web")], now=NOW)
-    scene.seed.put(QUOTAS, quota("abc", details(cpu="4"), status=status))
+    scene.seed.put(PROJECT_QUOTAS, quota("abc", details(cpu="4"), status=status))
     async with scene.served(controllers=True):
         await asyncio.sleep(5)
         assert shown(scene) is None

@@ -17,7 +17,7 @@ import pytest
 from tests.unit.cli.snapshot.cluster import Cluster
 from tests.unit.engines.world import GIB, MIB, NS, World, holds
 from ullage.engines import model
-from ullage.engines.api import ENGINES, SNAPSHOTS, VOLUMES
+from ullage.engines.api import ENGINE_SNAPSHOTS, ENGINES, VOLUMES
 from ullage.engines.chain import HEAD
 from ullage.engines.client.errors import Reason, error
 from ullage.engines.handles import SnapshotHandle
@@ -83,7 +83,7 @@ async def test_a_snapshot_is_an_object_with_its_name_and_cut_when_the_engine_say
         snapshot = await backend(world).create(creation())
     assert snapshot == BackendSnapshot(handle=HANDLE, volume="vol", cut=CREATED, ready=True, restore_size=GIB)
     assert engine.taken == ["snapshot-1"]
-    body = world.body(SNAPSHOTS, "snapshot-1")
+    body = world.body(ENGINE_SNAPSHOTS, "snapshot-1")
     assert body is not None
     assert body["spec"] == {"volume": "vol", "createSnapshot": True}
     assert body["metadata"]["labels"] == {"longhornvolume": "vol"}
@@ -314,7 +314,7 @@ async def test_a_marked_parent_of_the_head_counts_where_longhorn_itself_tells_no
     world.volume()
     world.ask("snapshot-1")
     status = {"markRemoved": True, "children": {HEAD: True}, "creationTime": "2026-01-01T00:00:05Z"}
-    world.api.edit(SNAPSHOTS, "snapshot-1", NS, merge={"status": status})
+    world.api.edit(ENGINE_SNAPSHOTS, "snapshot-1", NS, merge={"status": status})
     await backend(world, AT_ONCE).delete(HANDLE)  # nobody looks after it here
 
 
@@ -322,7 +322,7 @@ async def test_a_removal_that_takes_long_is_uncertain_with_what_it_waits_for() -
     world = World()
     world.volume()
     world.ask("snapshot-1")
-    world.api.edit(SNAPSHOTS, "snapshot-1", NS, merge={"status": {"error": "replica is rebuilding"}})
+    world.api.edit(ENGINE_SNAPSHOTS, "snapshot-1", NS, merge={"status": {"error": "replica is rebuilding"}})
     text = "snapshot snapshot-1 of volume vol is not removed after 0.05 s: replica is rebuilding"
     assert await refused(backend(world, AT_ONCE).delete(HANDLE)) == (Uncertain, text)
 
@@ -367,11 +367,11 @@ async def test_a_snapshot_that_was_replaced_by_another_of_its_name_is_deleted_al
     world.ask("snapshot-1")
 
     def replaced(what: str) -> None:
-        world.api.put(SNAPSHOTS, {"metadata": {"name": "snapshot-1", "namespace": NS, "uid": "another"}, "spec": {}})
+        world.api.put(ENGINE_SNAPSHOTS, {"metadata": {"name": "snapshot-1", "namespace": NS, "uid": "another"}, "spec": {}})
 
     world.api.refuse = replaced
     await backend(world, AT_ONCE).delete(HANDLE)
-    left = world.body(SNAPSHOTS, "snapshot-1")
+    left = world.body(ENGINE_SNAPSHOTS, "snapshot-1")
     assert left is not None, "the other one is left alone"
     assert "deletionTimestamp" not in left["metadata"]
 
@@ -455,7 +455,7 @@ async def test_what_a_restored_volume_was_made_with_counts_until_an_object_pays(
     body = {"metadata": {"name": "vol-e-0", "labels": labels}, "spec": {"volumeName": "vol", "active": True}, "status": status}
     cluster.put(ENGINES, body, namespace=NS)
     if shown:
-        cluster.put(SNAPSHOTS, {"metadata": {"name": "base", "labels": labels}, "spec": {"volume": "vol"}}, namespace=NS)
+        cluster.put(ENGINE_SNAPSHOTS, {"metadata": {"name": "base", "labels": labels}, "spec": {"volume": "vol"}}, namespace=NS)
     assert await LonghornBackend(cast(Client, cluster)).estimate(VolumeHandle(handle="vol")) == size
 
 
@@ -482,7 +482,7 @@ async def test_the_api_is_asked_for_one_volume_only() -> None:
         cluster.put(ENGINES, {**engine, "status": {"snapshots": {HEAD: {"size": str(len(name))}}}}, namespace=NS)
         meta = {"name": f"of-{name}", "labels": {"longhornvolume": name}}
         status = {"creationTime": "2026-01-01T00:00:05Z"}
-        cluster.put(SNAPSHOTS, {"metadata": meta, "spec": {"volume": name}, "status": status}, namespace=NS)
+        cluster.put(ENGINE_SNAPSHOTS, {"metadata": meta, "spec": {"volume": name}, "status": status}, namespace=NS)
     longhorn = LonghornBackend(cast(Client, cluster))
     assert await longhorn.estimate(VolumeHandle(handle="vol")) == 3
     assert [snapshot.handle async for snapshot in longhorn.list("vol")] == ["snap://vol/of-vol"]

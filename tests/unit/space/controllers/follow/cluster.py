@@ -16,7 +16,7 @@ from tests.unit.engines.world import MIB, NS
 from tests.unit.snapshots.api.objects import patched
 from tests.unit.snapshots.engine_cluster import EngineCluster
 from tests.unit.snapshots.memory_api import Json, MemoryApi
-from ullage.engines.api import ENGINES, SNAPSHOTS
+from ullage.engines.api import ENGINE_SNAPSHOTS, ENGINES
 from ullage.engines.chain import HEAD
 from ullage.engines.merging import merges_of
 from ullage.engines.model import info_of
@@ -28,8 +28,8 @@ from ullage.space.accounts import NAMESPACE_CELL, stamp_for, vm_cell
 from ullage.space.charges import DIALECTS
 from ullage.space.controllers.follow.controller import Follower, payers_by
 from ullage.space.controllers.follow.lookup import make_lookup, watches
-from ullage.vms.api.backups import BACKUPS
-from ullage.vms.api.machines import MACHINES
+from ullage.vms.api.backups import VM_BACKUPS
+from ullage.vms.api.machines import VIRTUAL_MACHINES
 
 TEAM = "team"
 
@@ -93,30 +93,30 @@ class FollowCluster(EngineCluster):
         super().ask(name, volume, **rest)
         if self.stamped:
             marks = {STAMP: str(stamp_for(MIB, self.machines)), CHARGED_NAMESPACE: TEAM}
-            self.api.edit(SNAPSHOTS, name, NS, merge={"metadata": {"annotations": marks}})
+            self.api.edit(ENGINE_SNAPSHOTS, name, NS, merge={"metadata": {"annotations": marks}})
 
     def vm(self, name: str, *claims: str) -> None:
         volumes = [{"name": claim, "persistentVolumeClaim": {"claimName": claim}} for claim in claims]
         body = {"metadata": {"name": name, "namespace": TEAM}, "spec": {"template": {"spec": {"volumes": volumes}}}}
-        self.api.put(MACHINES, body)
+        self.api.put(VIRTUAL_MACHINES, body)
 
     def backup(self, name: str = "saved", *, amount: int = MIB) -> None:
         """A backup with the claim `db` in its plan, as the webhook admits it and its controller holds it."""
         marks = {STAMP: str(stamp_for(amount)), PLAN: f'{{"db":{amount}}}'}
         meta = {"name": name, "namespace": TEAM, "annotations": marks, "finalizers": ["ullage.io/vm-backup"]}
         spec = {"source": {"apiGroup": "kubevirt.io", "kind": "VirtualMachine", "name": "db"}}
-        self.api.put(BACKUPS, {"metadata": meta, "spec": spec})
+        self.api.put(VM_BACKUPS, {"metadata": meta, "spec": spec})
 
     def own(self, name: str, backup: str = "saved", *, stamp: Stamp | None = FREE) -> None:
         """Makes a VolumeSnapshot a member; without a stamp it only says that it is one."""
-        owner = {"apiVersion": BACKUPS.api_version, "kind": BACKUPS.kind, "name": backup, "uid": f"uid-{backup}"}
+        owner = {"apiVersion": VM_BACKUPS.api_version, "kind": VM_BACKUPS.kind, "name": backup, "uid": f"uid-{backup}"}
         change: Json = {"ownerReferences": [{**owner, "controller": True}]}
         if stamp is not None:
             change["annotations"] = {STAMP: str(stamp)}
         self.api.edit(self.dialect.snapshots, name, TEAM, merge={"metadata": change})
 
     def _stamp(self, kind: Kind[Any], body: Json) -> Json:
-        if kind is not SNAPSHOTS or not self.stamped:
+        if kind is not ENGINE_SNAPSHOTS or not self.stamped:
             return body
         name = body["metadata"]["name"]
         size = merges_of(self.engines["vol"].entries).sizes.get(name, 0)
@@ -129,10 +129,10 @@ class FollowCluster(EngineCluster):
         """Everything that is charged, by kind and name."""
         kinds = [kind for dialect in DIALECTS for kind in (dialect.snapshots, dialect.records)]
         found: dict[str, Stamp] = {}
-        for kind in (*kinds, SNAPSHOTS, BACKUPS):
+        for kind in (*kinds, ENGINE_SNAPSHOTS, VM_BACKUPS):
             for body in self.api.bodies(kind):
                 meta = msgspec.convert(body["metadata"], Meta)
-                own = kind is BACKUPS or kind in [dialect.snapshots for dialect in DIALECTS]
+                own = kind is VM_BACKUPS or kind in [dialect.snapshots for dialect in DIALECTS]
                 if STAMP in meta.annotations and (own or CHARGED_NAMESPACE in meta.annotations):
                     found[f"{kind.kind} {meta.name}"] = stamp_of(meta)
         return found

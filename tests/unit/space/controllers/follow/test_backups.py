@@ -12,7 +12,7 @@ from ullage.ledger.charging.release import pays
 from ullage.ledger.charging.stamps import STAMP
 from ullage.snapshots.api.ga.translation import GA
 from ullage.times import timestamp
-from ullage.vms.api.backups import BACKUPS
+from ullage.vms.api.backups import VM_BACKUPS
 
 
 @pytest.fixture(autouse=True)
@@ -43,13 +43,13 @@ async def test_what_is_merged_into_a_member_is_its_backups() -> None:
 
 async def test_members_that_are_orphaned_are_booked_before_their_backup_pays_nothing() -> None:
     cluster = await backed_up()
-    cluster.api.remove(BACKUPS, "saved", TEAM)
+    cluster.api.remove(VM_BACKUPS, "saved", TEAM)
     async with cluster.running():
         await cluster.quiet()
         assert cluster.paying()["VirtualMachineBackup saved"] == 1, "while they are its own"
         cluster.api.edit(GA.snapshots, "member", TEAM, merge={"metadata": {"ownerReferences": None}})
         await holds(lambda: cluster.paying() == {"VolumeSnapshot before": 1, "VolumeSnapshot member": 1})
-    body = cluster.api.body(BACKUPS, "saved", TEAM)
+    body = cluster.api.body(VM_BACKUPS, "saved", TEAM)
     assert body is not None
     assert body["metadata"]["annotations"][STAMP] == "{}", "so it may go"
     assert cluster.seen == []
@@ -57,7 +57,7 @@ async def test_members_that_are_orphaned_are_booked_before_their_backup_pays_not
 
 async def test_a_backup_may_go_when_its_members_are_gone() -> None:
     cluster = await backed_up()
-    cluster.api.remove(BACKUPS, "saved", TEAM)
+    cluster.api.remove(VM_BACKUPS, "saved", TEAM)
     cluster.drop("member")
     await cluster.live(lambda: cluster.found("member") is None and "VirtualMachineBackup saved" not in cluster.paying())
     assert cluster.paying() == {"VolumeSnapshot before": 1}
@@ -86,8 +86,8 @@ async def test_a_backup_that_is_being_made_keeps_what_was_booked() -> None:
 
 async def test_a_member_whose_backup_is_gone_pays() -> None:
     cluster = await backed_up()
-    cluster.api.edit(BACKUPS, "saved", TEAM, merge={"metadata": {"finalizers": None}})
-    cluster.api.remove(BACKUPS, "saved", TEAM)
+    cluster.api.edit(VM_BACKUPS, "saved", TEAM, merge={"metadata": {"finalizers": None}})
+    cluster.api.remove(VM_BACKUPS, "saved", TEAM)
     await cluster.live(cluster.exact)
     assert cluster.paying() == {"VolumeSnapshot before": 1, "VolumeSnapshot member": 1}
     assert pays(cluster.found("member").meta)

@@ -12,11 +12,11 @@ from tests.unit.snapshots import memory_api
 from tests.unit.snapshots.engine_cluster import EngineCluster
 from tests.unit.space.controllers.follow.cluster import TEAM, FollowCluster
 from ullage.clock import SystemClock
-from ullage.engines.api import SNAPSHOTS, VOLUMES
+from ullage.engines.api import ENGINE_SNAPSHOTS, VOLUMES
 from ullage.ledger.charging.stamps import ESTIMATED_BY, STAMP
 from ullage.snapshots.slice import DIALECTS
 from ullage.times import timestamp
-from ullage.vms.api.machines import MACHINES
+from ullage.vms.api.machines import VIRTUAL_MACHINES
 
 both = pytest.mark.parametrize("dialect", DIALECTS, ids=lambda one: str(one.name))
 
@@ -141,7 +141,7 @@ async def test_a_vm_that_is_gone_takes_nothing() -> None:
     cluster.take("a")
     async with cluster.running():
         await holds(lambda: cluster.is_taken("a") and cluster.booked("db") == MIB)
-        cluster.api.remove(MACHINES, "db", TEAM)
+        cluster.api.remove(VIRTUAL_MACHINES, "db", TEAM)
         await holds(lambda: cluster.booked("db") == 0)
     assert cluster.booked() == MIB
 
@@ -166,7 +166,7 @@ async def test_snapshots_go_with_their_volume() -> None:
         await holds(lambda: cluster.ready("a") and cluster.exact())
         cluster.delete_volume()
         cluster.delete("a")
-        await holds(lambda: cluster.body(SNAPSHOTS, "a") is None and cluster.body(VOLUMES, "vol") is None)
+        await holds(lambda: cluster.body(ENGINE_SNAPSHOTS, "a") is None and cluster.body(VOLUMES, "vol") is None)
 
 
 async def test_a_person_cannot_make_his_snapshot_small() -> None:

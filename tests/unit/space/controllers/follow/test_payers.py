@@ -8,7 +8,7 @@ from typing import Any, Literal
 import msgspec
 import pytest
 
-from ullage.engines.api import SNAPSHOTS
+from ullage.engines.api import ENGINE_SNAPSHOTS
 from ullage.kube.kinds import Kind, Meta
 from ullage.ledger.charging.stamps import ESTIMATED_BY, FREE, Stamp
 from ullage.ledger.charging.waiting import WAITING
@@ -17,7 +17,7 @@ from ullage.space.accounts import stamp_for
 from ullage.space.controllers.follow.model import BackupSide, Bearer, Cut, EngineSide, Pair, RecordSide, SnapshotSide
 from ullage.space.controllers.follow.payers import payer_of, wanted, wanted_of_backup
 from ullage.space.estimates import Estimate
-from ullage.vms.api.backups import BACKUPS
+from ullage.vms.api.backups import VM_BACKUPS
 
 WHEN = "2026-01-01T00:00:00Z"
 TEAM = "team"
@@ -54,7 +54,7 @@ def record(
 
 
 def engine(*, stamp: Stamp | None = FREE, going: bool = False, cut: bool = True, namespace: str = TEAM) -> EngineSide:
-    found = bearer(SNAPSHOTS, "engine", stamp=stamp, going=going, namespace=namespace)
+    found = bearer(ENGINE_SNAPSHOTS, "engine", stamp=stamp, going=going, namespace=namespace)
     return EngineSide(bearer=found, cut=cut, namespace=namespace, estimate=Estimate(7, "engine-head"))
 
 
@@ -275,7 +275,7 @@ def test_how_each_says_that_it_is_known(cut: Cut, methods: dict[str, str]) -> No
 
 
 def backup(*, stamp: Stamp | None, going: bool = False, settled: bool = True, by: str = "") -> BackupSide:
-    return BackupSide(bearer=bearer(BACKUPS, "b", stamp=stamp, going=going, by=by), plan={"disk": 6}, settled=settled)
+    return BackupSide(bearer=bearer(VM_BACKUPS, "b", stamp=stamp, going=going, by=by), plan={"disk": 6}, settled=settled)
 
 
 MEMBER = Cut(pairs=(pair(snapshot(stamp=FREE, backup="b"), record()),), size=10, vms={TEAM: ("db",)})

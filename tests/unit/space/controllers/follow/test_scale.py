@@ -21,7 +21,7 @@ from ullage.space.controllers.follow import payers
 from ullage.space.controllers.follow.controller import Follower, payers_by
 from ullage.space.controllers.follow.lookup import Lookup, Side, make_lookup, watches
 from ullage.space.controllers.follow.targets import BACKUP, VOLUME, Target
-from ullage.vms.api.backups import BACKUPS
+from ullage.vms.api.backups import VM_BACKUPS
 
 SIZE = 1024
 PLAIN = "csi.example.com"
@@ -39,8 +39,8 @@ def backed_up(count: int, driver: str) -> MemoryApi:
         marks = {STAMP: str(stamp_for(SIZE)), PLAN: f'{{"disk":{SIZE}}}'}
         spec: Any = {"source": {"apiGroup": "kubevirt.io", "kind": "VirtualMachine", "name": "db"}}
         meta: Any = {"name": f"b-{name}", "namespace": TEAM, "annotations": marks}
-        api.put(BACKUPS, {"metadata": meta, "spec": spec, "status": {"readyToUse": True}})
-        owner = {"apiVersion": BACKUPS.api_version, "kind": BACKUPS.kind, "name": f"b-{name}", "uid": f"uid-b-{name}"}
+        api.put(VM_BACKUPS, {"metadata": meta, "spec": spec, "status": {"readyToUse": True}})
+        owner = {"apiVersion": VM_BACKUPS.api_version, "kind": VM_BACKUPS.kind, "name": f"b-{name}", "uid": f"uid-b-{name}"}
         meta = {"name": name, "namespace": TEAM, "annotations": {STAMP: str(FREE)}}
         meta["ownerReferences"] = [{**owner, "controller": True}]
         api.put(GA.snapshots, {"metadata": meta, "spec": {"source": {"persistentVolumeClaimName": "disk"}}})

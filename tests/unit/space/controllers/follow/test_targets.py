@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.unit.snapshots.memory_api import DELETED, Json, MemoryApi
-from ullage.engines.api import ENGINES, SNAPSHOTS, VOLUMES
+from ullage.engines.api import ENGINE_SNAPSHOTS, ENGINES, VOLUMES
 from ullage.kube.builtin import core
 from ullage.kube.controller.controller import Controller
 from ullage.kube.slices import Part, Wiring
@@ -22,7 +22,7 @@ from ullage.snapshots.slice import DIALECTS
 from ullage.space.accounts import stamp_for
 from ullage.space.controllers.follow.controller import AT_ONCE, SOON, Follower, payers_by
 from ullage.space.controllers.follow.lookup import make_lookup, watches
-from ullage.vms.api.machines import MACHINES
+from ullage.vms.api.machines import VIRTUAL_MACHINES
 
 TEAM, LONGHORN = "team", "longhorn-system"
 CUT = "2026-01-01T00:00:05Z"
@@ -73,7 +73,9 @@ async def holds(condition: Callable[[], bool], *, seconds: float = 10.0) -> None
 
 def machine(api: MemoryApi, name: str, *claims: str) -> None:
     volumes = [{"name": one, "persistentVolumeClaim": {"claimName": one}} for one in claims]
-    api.put(MACHINES, {"metadata": {"name": name, "namespace": TEAM}, "spec": {"template": {"spec": {"volumes": volumes}}}})
+    api.put(
+        VIRTUAL_MACHINES, {"metadata": {"name": name, "namespace": TEAM}, "spec": {"template": {"spec": {"volumes": volumes}}}}
+    )
 
 
 def stamp(api: MemoryApi, kind: Any, name: str, namespace: str = "") -> str | None:
@@ -229,7 +231,10 @@ def engine(name: str, sizes: dict[str, int], *, active: bool = True) -> Json:
 
 def snapshot(api: MemoryApi, name: str, **meta: Any) -> None:
     status = {"creationTime": CUT, "size": 1}
-    api.put(SNAPSHOTS, {"metadata": {"name": name, "namespace": LONGHORN, **meta}, "spec": {"volume": "vol"}, "status": status})
+    api.put(
+        ENGINE_SNAPSHOTS,
+        {"metadata": {"name": name, "namespace": LONGHORN, **meta}, "spec": {"volume": "vol"}, "status": status},
+    )
 
 
 async def test_while_a_volume_migrates_the_active_engine_counts() -> None:
@@ -237,11 +242,11 @@ async def test_while_a_volume_migrates_the_active_engine_counts() -> None:
     volume(api, engine("e-0", {"a": 5}), engine("e-1", {"a": 7}, active=False))
     snapshot(api, "a")
     async with following(api):
-        await holds(lambda: stamp(api, SNAPSHOTS, "a", LONGHORN) == str(stamp_for(5)))
+        await holds(lambda: stamp(api, ENGINE_SNAPSHOTS, "a", LONGHORN) == str(stamp_for(5)))
         api.edit(ENGINES, "e-0", LONGHORN, merge={"spec": {"active": False}})
         api.edit(ENGINES, "e-1", LONGHORN, merge={"spec": {"active": True}})
-        await holds(lambda: stamp(api, SNAPSHOTS, "a", LONGHORN) == str(stamp_for(7)))
-    assert (api.body(SNAPSHOTS, "a", LONGHORN) or {})["metadata"]["annotations"][CHARGED_NAMESPACE] == TEAM
+        await holds(lambda: stamp(api, ENGINE_SNAPSHOTS, "a", LONGHORN) == str(stamp_for(7)))
+    assert (api.body(ENGINE_SNAPSHOTS, "a", LONGHORN) or {})["metadata"]["annotations"][CHARGED_NAMESPACE] == TEAM
 
 
 async def test_a_volume_that_nobody_claims_is_in_no_ledger() -> None:
@@ -253,19 +258,19 @@ async def test_a_volume_that_nobody_claims_is_in_no_ledger() -> None:
     async with following(api) as controller:
         await holds(lambda: stamp(api, GA.snapshots, "snap", TEAM) == str(stamp_for(1024)))
         await controller.queue.drained()
-    assert stamp(api, SNAPSHOTS, "a", LONGHORN) is None
+    assert stamp(api, ENGINE_SNAPSHOTS, "a", LONGHORN) is None
 
 
 async def test_objects_outside_of_the_engines_namespace_are_nobodys() -> None:
     """There anybody may make them."""
     api = MemoryApi()
     volume(api, engine("e-0", {"a": 5}))
-    api.put(SNAPSHOTS, {"metadata": {"name": "a", "namespace": TEAM}, "spec": {"volume": "vol"}})
+    api.put(ENGINE_SNAPSHOTS, {"metadata": {"name": "a", "namespace": TEAM}, "spec": {"volume": "vol"}})
     api.put(ENGINES, {**engine("fake", {"a": 0}), "metadata": {"name": "fake", "namespace": TEAM}})
     snapshot(api, "a")
     async with following(api):
-        await holds(lambda: stamp(api, SNAPSHOTS, "a", LONGHORN) == str(stamp_for(5)))
-    assert stamp(api, SNAPSHOTS, "a", TEAM) is None
+        await holds(lambda: stamp(api, ENGINE_SNAPSHOTS, "a", LONGHORN) == str(stamp_for(5)))
+    assert stamp(api, ENGINE_SNAPSHOTS, "a", TEAM) is None
 
 
 async def test_a_disk_with_many_snapshots_is_plugged_with_few_writes_at_a_time() -> None:
@@ -274,10 +279,10 @@ async def test_a_disk_with_many_snapshots_is_plugged_with_few_writes_at_a_time()
     for name in names:
         snapshot(api, name)
     async with following(api):
-        await holds(lambda: all(stamp(api, SNAPSHOTS, name, LONGHORN) == str(stamp_for(1)) for name in names))
+        await holds(lambda: all(stamp(api, ENGINE_SNAPSHOTS, name, LONGHORN) == str(stamp_for(1)) for name in names))
         before = len(api.fuse.log)
         machine(api, "db", "disk")
-        await holds(lambda: all(stamp(api, SNAPSHOTS, name, LONGHORN) == str(stamp_for(1, ["db"])) for name in names))
+        await holds(lambda: all(stamp(api, ENGINE_SNAPSHOTS, name, LONGHORN) == str(stamp_for(1, ["db"])) for name in names))
         assert len(api.fuse.log) - before == len(names), "one write for each"
     assert 1 < api.most <= AT_ONCE
 
@@ -290,7 +295,7 @@ async def test_17_vms_share_a_disk_and_16_pay() -> None:
         machine(api, f"vm-{number:02}", "disk")
     wanted = str(stamp_for(5, [f"vm-{number:02}" for number in range(16)]))
     async with following(api):
-        await holds(lambda: stamp(api, SNAPSHOTS, "a", LONGHORN) == wanted)
+        await holds(lambda: stamp(api, ENGINE_SNAPSHOTS, "a", LONGHORN) == wanted)
 
 
 @both

@@ -22,12 +22,12 @@ from ullage.ledger.api import LEDGERS, Ledger
 from ullage.ledger.api import NAMESPACE as LEDGER_NAMESPACE
 from ullage.ledger.book import Book, Observed
 from ullage.ledger.codec import book_of, status_of
-from ullage.space.api import NAME, QUOTAS, ResourceQuota
+from ullage.space.api import HARVESTER_QUOTAS, NAME, ResourceQuota
 from ullage.space.controllers import quota_limits as limits
 from ullage.space.controllers import quota_status as status
 from ullage.space.estimate_counts import EstimateCounts
 from ullage.space.metrics import QuotaMetrics
-from ullage.vms.api.machines import MACHINES
+from ullage.vms.api.machines import VIRTUAL_MACHINES
 
 Json = dict[str, Any]
 TEAM = "team-a"
@@ -50,7 +50,7 @@ class Api(MemoryApi):
     async def patch(self, kind: Kind[Any], name: str, namespace: str = "", **given: Any) -> Any:
         what = "/".join(part for part in (kind.plural, given.get("subresource", "")) if part)
         self.calls.append(f"patch {what} {name}")
-        if kind is QUOTAS and self.drops and "status" in (given.get("merge") or {}):
+        if kind is HARVESTER_QUOTAS and self.drops and "status" in (given.get("merge") or {}):
             kept = {key: value for key, value in given["merge"]["status"].items() if key not in self.drops}
             given["merge"] = {"status": kept}
         return await super().patch(kind, name, namespace, **given)
@@ -64,11 +64,11 @@ class Api(MemoryApi):
         return super().watch(kind, namespace, **more)
 
     def _check(self, kind: Kind[Any]) -> None:
-        if kind is MACHINES and not self.machines:
+        if kind is VIRTUAL_MACHINES and not self.machines:
             raise NotFound("the server could not find the requested resource", code=404)
 
     async def absent(self, kind: Kind[Any]) -> str:
-        return str(self.version) if kind is MACHINES and not self.machines else ""
+        return str(self.version) if kind is VIRTUAL_MACHINES and not self.machines else ""
 
     def count(self, start: str) -> int:
         return sum(call.startswith(start) for call in self.calls)
@@ -90,13 +90,13 @@ class QuotaScene:
 
     def quota(self, whole: int | None = None, vms: Mapping[str, int] | None = None, **more: Any) -> None:
         body = msgspec.to_builtins(quota(whole, vms, **more))
-        self.api.put(QUOTAS, body)
+        self.api.put(HARVESTER_QUOTAS, body)
 
     def edit(self, limit: Json, namespace: str = TEAM) -> None:
-        self.api.edit(QUOTAS, NAME, namespace, merge={"spec": {"snapshotLimit": limit}})
+        self.api.edit(HARVESTER_QUOTAS, NAME, namespace, merge={"spec": {"snapshotLimit": limit}})
 
     def machine(self, name: str, uid: str = "") -> None:
-        self.api.put(MACHINES, {"metadata": {"name": name, "namespace": TEAM, "uid": uid or f"uid-{name}"}})
+        self.api.put(VIRTUAL_MACHINES, {"metadata": {"name": name, "namespace": TEAM, "uid": uid or f"uid-{name}"}})
 
     def count(self, used: Takings) -> None:
         """The leader has counted."""
@@ -118,7 +118,7 @@ class QuotaScene:
         return None if found is None else {account: amounts["storage"] for account, amounts in found.spec.limits.items()}
 
     def found(self) -> ResourceQuota:
-        return msgspec.convert(self.api.body(QUOTAS, NAME, TEAM), type=ResourceQuota)
+        return msgspec.convert(self.api.body(HARVESTER_QUOTAS, NAME, TEAM), type=ResourceQuota)
 
     def vm_limits(self) -> dict[str, int]:
         return dict(self.found().spec.snapshot_limit.vm_total_snapshot_size_quota)
@@ -132,7 +132,7 @@ class QuotaScene:
     async def running(self, *names: str) -> AsyncIterator[None]:
         """One life of a controller process: of both controllers, or of one."""
         wiring = Wiring(self.api, clock=self.clock)  # type: ignore[arg-type]
-        watches = (QUOTAS, LEDGERS, NAMESPACES, MACHINES)
+        watches = (HARVESTER_QUOTAS, LEDGERS, NAMESPACES, VIRTUAL_MACHINES)
         made = wiring.made(Part(make=self._controllers, watches=watches))
         self.controllers = {one.name: one for one in made if not names or one.name in names}
         async with asyncio.TaskGroup() as group:
@@ -145,7 +145,7 @@ class QuotaScene:
                     task.cancel()
 
     def _controllers(self, wiring: Wiring) -> list[Controller[Any]]:
-        quotas, machines, ledgers = wiring.cache(QUOTAS), wiring.cache(MACHINES), wiring.cache(LEDGERS)
+        quotas, machines, ledgers = wiring.cache(HARVESTER_QUOTAS), wiring.cache(VIRTUAL_MACHINES), wiring.cache(LEDGERS)
         found = limits.LimitCaches(quotas=quotas, ledgers=ledgers, namespaces=wiring.cache(NAMESPACES), machines=machines)
         shown = status.QuotaStatus(
             wiring.client,

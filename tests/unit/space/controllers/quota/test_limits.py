@@ -14,9 +14,9 @@ from tests.unit.space.controllers.quota.scene import TEAM, QuotaScene
 from ullage.kube.builtin.core import NAMESPACES
 from ullage.ledger.api import LEDGERS
 from ullage.ledger.api import NAMESPACE as LEDGER_NAMESPACE
-from ullage.space.api import ALLOW_ZERO, NAME, QUOTAS, KnownVM
+from ullage.space.api import ALLOW_ZERO, HARVESTER_QUOTAS, NAME, KnownVM
 from ullage.space.controllers.quota_limits import remember, removal_note
-from ullage.vms.api.machines import MACHINES
+from ullage.vms.api.machines import VIRTUAL_MACHINES
 
 WHOLE = "snapshots/namespace"
 DB = "snapshots/vm/db"
@@ -49,9 +49,9 @@ async def test_a_ledger_has_the_limits_of_the_quota_as_they_change(scene: QuotaS
         await scene.until(lambda: scene.limits() == {WHOLE: "5Gi", "snapshots/vm/web": "7"})
         scene.edit({"namespaceTotalSnapshotSizeQuota": 0})
         await scene.until(lambda: scene.limits() == {"snapshots/vm/web": "7"})
-        scene.api.edit(QUOTAS, NAME, TEAM, merge={"metadata": {"annotations": {ALLOW_ZERO: "true"}}})
+        scene.api.edit(HARVESTER_QUOTAS, NAME, TEAM, merge={"metadata": {"annotations": {ALLOW_ZERO: "true"}}})
         await scene.until(lambda: scene.limits() == {WHOLE: "0", "snapshots/vm/web": "7"})
-        scene.api.remove(QUOTAS, NAME, TEAM)
+        scene.api.remove(HARVESTER_QUOTAS, NAME, TEAM)
         await scene.until(lambda: scene.limits() == {})
 
 
@@ -116,7 +116,7 @@ async def test_two_at_once_do_the_same_twice(scene: QuotaScene) -> None:
     async with scene.running(), other.running():
         scene.quota(5, {"db": 3})
         await scene.until(lambda: scene.limits() == {WHOLE: "5", DB: "3"} and scene.known() == {"db": "uid-db"})
-        scene.api.remove(MACHINES, "db", TEAM)
+        scene.api.remove(VIRTUAL_MACHINES, "db", TEAM)
         await scene.until(lambda: scene.vm_limits() == {} and scene.limits() == {WHOLE: "5"})
         scene.edit({"namespaceTotalSnapshotSizeQuota": 6})
         await scene.until(lambda: scene.limits() == {WHOLE: "6"})
@@ -132,7 +132,7 @@ async def test_a_ledger_goes_with_its_namespace_and_another_of_its_name_begins_a
     async with scene.running(LIMITS):
         scene.quota(5)
         await scene.until(lambda: scene.limits() == {WHOLE: "5"})
-        scene.api.remove(QUOTAS, NAME, TEAM)
+        scene.api.remove(HARVESTER_QUOTAS, NAME, TEAM)
         scene.api.remove(NAMESPACES, TEAM)
         await scene.until(lambda: scene.ledger() is None)
         scene.namespace()
@@ -203,7 +203,7 @@ async def test_a_deleted_vm_takes_its_limit_along_and_leaves_the_others(scene: Q
     scene.quota(None, {"db": 5, "web": 6})
     async with scene.running(LIMITS):
         await scene.until(lambda: scene.known() == {"db": "uid-db"})
-        scene.api.remove(MACHINES, "db", TEAM)
+        scene.api.remove(VIRTUAL_MACHINES, "db", TEAM)
         await scene.until(lambda: scene.vm_limits() == {"web": 6})
         await scene.until(lambda: scene.limits() == {"snapshots/vm/web": "6"} and scene.known() == {})
         assert scene.told.events == [("Normal", "LimitRemoved", "VM db (5 bytes) is deleted, and its limit with it.")]
@@ -218,7 +218,7 @@ async def test_a_vm_that_was_made_anew_while_nobody_looked_does_not_inherit(scen
     scene.quota(None, {"db": 5})
     async with scene.running(LIMITS):
         await scene.until(lambda: scene.known() == {"db": "uid-db"})
-    scene.api.remove(MACHINES, "db", TEAM)
+    scene.api.remove(VIRTUAL_MACHINES, "db", TEAM)
     scene.machine("db", uid="another")
     async with scene.running(LIMITS):
         await scene.until(lambda: scene.vm_limits() == {} and scene.limits() == {})
@@ -240,8 +240,8 @@ async def test_a_vm_that_only_the_cache_has_lost_keeps_its_limit(scene: QuotaSce
     find = scene.api.find
 
     async def live(kind: object, name: str, namespace: str = "") -> object:
-        if kind is MACHINES:
-            return MACHINES.type(metadata=MACHINES.type().metadata.__class__(name=name, uid="u-1"))
+        if kind is VIRTUAL_MACHINES:
+            return VIRTUAL_MACHINES.type(metadata=VIRTUAL_MACHINES.type().metadata.__class__(name=name, uid="u-1"))
         return await find(kind, name, namespace)  # type: ignore[arg-type]
 
     scene.api.find = live  # type: ignore[method-assign]
@@ -259,7 +259,7 @@ async def test_where_the_definition_has_no_place_for_it_vms_are_remembered_all_t
         await scene.until(lambda: scene.limits() == {DB: "5"})
         await scene.quiet()
         assert scene.api.count("patch resourcequotas/status") == 1, "what is dropped is not written again and again"
-        scene.api.remove(MACHINES, "db", TEAM)
+        scene.api.remove(VIRTUAL_MACHINES, "db", TEAM)
         await scene.until(lambda: scene.vm_limits() == {})
 
 
@@ -273,7 +273,7 @@ def test_whoever_dies_at_any_moment_another_one_brings_it_to_its_end() -> None:
         await scene.live(
             lambda: scene.known() == {"db": "uid-db"} and scene.limits() == {WHOLE: "9", DB: "5", f"{DB[:-2]}web": "6"}
         )
-        scene.api.remove(MACHINES, "db", TEAM)
+        scene.api.remove(VIRTUAL_MACHINES, "db", TEAM)
         await scene.live(lambda: scene.vm_limits() == {"web": 6} and scene.limits() == {WHOLE: "9", f"{DB[:-2]}web": "6"})
         assert blows_at == -1 or scene.api.fuse.passed >= blows_at, "the last moment has passed"
         return scene.api.fuse.passed

@@ -24,7 +24,7 @@ from ullage.space.controllers.quota_status import event_for
 from ullage.space.controllers.quota_status_rules import StatusFacts, status_of
 from ullage.space.metrics import QuotaMetrics
 from ullage.space.quota import usage_in
-from ullage.vms.api.machines import MACHINES
+from ullage.vms.api.machines import VIRTUAL_MACHINES
 
 SEE = "nothing is deleted; see `ullage usage -n team-a --group-by vm`"
 QUOTA_STATUS = "patch resourcequotas/status"
@@ -397,7 +397,7 @@ async def test_a_deleted_vm_goes_from_the_status(scene: QuotaScene) -> None:
         await scene.until(lambda: scene.limits() is not None and scene.known() != {})
         scene.count(takes(4, db=4))
         await scene.until(lambda: vms(scene) == {"db": 4})
-        scene.api.remove(MACHINES, "db", TEAM)
+        scene.api.remove(VIRTUAL_MACHINES, "db", TEAM)
         await scene.until(lambda: vms(scene) == {}, seconds=2.0)
         await scene.until(lambda: scene.vm_limits() == {})
         assert usage(scene) == 4

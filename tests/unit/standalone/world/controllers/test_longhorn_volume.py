@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.standalone.world.longhorn import NAME, SIZE, Place, place_in
-from ullage.engines.api import ENGINES, FINALIZER, SNAPSHOTS
+from ullage.engines.api import ENGINE_SNAPSHOTS, ENGINES, FINALIZER
 from ullage.engines.api import VOLUMES as ENGINE_VOLUMES
 from ullage.engines.chain import HEAD
 from ullage.engines.handles import DRIVER, NAMESPACE
@@ -215,12 +215,12 @@ async def test_the_data_stays_until_the_last_snapshot_is_let_go(tmp_path: Path) 
         await place.live(lambda: place.states("v") == DETACHED)
         owner = {"apiVersion": "longhorn.io/v1beta2", "kind": "Volume", "name": "v", "uid": "uid-v"}
         meta = {"name": "s", "namespace": NAMESPACE, "finalizers": [FINALIZER], "ownerReferences": [owner]}
-        place.api.put(SNAPSHOTS, {"metadata": meta, "spec": {"volume": "v"}})
+        place.api.put(ENGINE_SNAPSHOTS, {"metadata": meta, "spec": {"volume": "v"}})
         place.api.remove(ENGINE_VOLUMES, "v", NAMESPACE)
         place.volume("another")  # what would have happened to the first has happened when this one is there
         await place.live(lambda: place.states("another") == DETACHED)
         assert "v" in await place.on_host()
-        place.api.edit(SNAPSHOTS, "s", NAMESPACE, merge={"metadata": {"finalizers": None, "deletionTimestamp": "x"}})
+        place.api.edit(ENGINE_SNAPSHOTS, "s", NAMESPACE, merge={"metadata": {"finalizers": None, "deletionTimestamp": "x"}})
         await place.live(lambda: place.left() == ["another", "another-e-0"])
         assert await place.on_host() == {"another": False}
 

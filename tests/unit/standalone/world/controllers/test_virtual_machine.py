@@ -24,7 +24,7 @@ from ullage.kube.events.recorder import Recorder
 from ullage.standalone.world.controllers import virtual_machine as controller
 from ullage.standalone.world.controllers.virtual_machine import VirtualMachineController
 from ullage.vms import lifecycle
-from ullage.vms.api.machines import INSTANCES, MACHINES, VirtualMachine, VirtualMachineInstance
+from ullage.vms.api.machines import INSTANCES, VIRTUAL_MACHINES, VirtualMachine, VirtualMachineInstance
 
 Json = dict[str, Any]
 ATTACHED: Final = ("attached", "running")
@@ -45,27 +45,27 @@ class Machines:
             "metadata": {"name": "db", "namespace": "default", "uid": "uid-db", "generation": 1},
             "spec": {"runStrategy": strategy, "template": {"metadata": {"labels": {"app": "db"}}, "spec": spec}},
         }
-        self.api.put(MACHINES, body)
+        self.api.put(VIRTUAL_MACHINES, body)
 
     def edit(self, spec: Json) -> None:
         generation = self.machine["metadata"]["generation"] + 1
-        self.api.edit(MACHINES, "db", "default", merge={"metadata": {"generation": generation}, "spec": spec})
+        self.api.edit(VIRTUAL_MACHINES, "db", "default", merge={"metadata": {"generation": generation}, "spec": spec})
 
     async def ask(self, action: str) -> None:
         """As `ullage vm` does it."""
-        machine: VirtualMachine = await self.api.find(MACHINES, "db", "default")
+        machine: VirtualMachine = await self.api.find(VIRTUAL_MACHINES, "db", "default")
         instance: VirtualMachineInstance | None = await self.api.find(INSTANCES, "db", "default")
         change = lifecycle.ACTIONS[action](machine, instance)
         if change.machine:
             self.edit(change.machine["spec"])
         if change.status:
-            self.api.edit(MACHINES, "db", "default", merge=change.status)
+            self.api.edit(VIRTUAL_MACHINES, "db", "default", merge=change.status)
         if change.instance:
             self.api.edit(INSTANCES, "db", "default", merge=change.instance)
 
     @property
     def machine(self) -> Json:
-        return self.api.body(MACHINES, "db", "default") or {}
+        return self.api.body(VIRTUAL_MACHINES, "db", "default") or {}
 
     @property
     def instance(self) -> Json:
@@ -238,7 +238,7 @@ async def test_a_vm_goes_with_its_instance_and_its_volumes_are_free(tmp_path: Pa
         place.claim()
         vm.create()
         await place.live(vm.says("Running"))
-        place.api.remove(MACHINES, "db", "default")
+        place.api.remove(VIRTUAL_MACHINES, "db", "default")
         await place.live(lambda: not vm.machine and not vm.instance and place.states() == DETACHED)
 
 
@@ -250,10 +250,10 @@ async def test_an_instance_that_was_left_is_taken_over(tmp_path: Path) -> None:
         await place.live(vm.says("Running"))
         first = vm.instance["metadata"]["uid"]
         place.api.edit(INSTANCES, "db", "default", merge={"metadata": {"ownerReferences": None}})
-        place.api.edit(MACHINES, "db", "default", merge={"metadata": {"finalizers": None}})
-        place.api.remove(MACHINES, "db", "default")
+        place.api.edit(VIRTUAL_MACHINES, "db", "default", merge={"metadata": {"finalizers": None}})
+        place.api.remove(VIRTUAL_MACHINES, "db", "default")
         vm.create()
-        place.api.edit(MACHINES, "db", "default", merge={"metadata": {"uid": "uid-db-again"}})
+        place.api.edit(VIRTUAL_MACHINES, "db", "default", merge={"metadata": {"uid": "uid-db-again"}})
         await place.live(vm.says("Running"))
         assert vm.instance["metadata"]["uid"] == first
         assert [one["uid"] for one in vm.instance["metadata"]["ownerReferences"]] == ["uid-db-again"]
@@ -308,7 +308,7 @@ async def test_a_refused_instance_is_asked_for_later_and_later_and_at_once_when_
         async with place.living() as settles:
             await settles(lambda: "1 used" in vm.condition("Failure"))
             for number in range(50):
-                place.api.edit(MACHINES, "db", "default", merge={"metadata": {"annotations": {"n": str(number)}}})
+                place.api.edit(VIRTUAL_MACHINES, "db", "default", merge={"metadata": {"annotations": {"n": str(number)}}})
             vm.edit({"template": {"spec": {"domain": {"cpu": {"cores": 1}}}}})
             await settles(lambda: "2 used" in vm.condition("Failure"))
         assert len(asked) == 2
@@ -360,7 +360,7 @@ async def test_a_vm_has_not_stopped_while_its_instance_is_only_not_seen_yet(stra
     async def goes_on(times: int) -> set[str]:
         words = set()
         for _ in range(times):
-            machines.value = await api.find(MACHINES, "db", "default")
+            machines.value = await api.find(VIRTUAL_MACHINES, "db", "default")
             await made.reconcile(Key("default", "db"))
             words.add(vm.word)
         return words
@@ -433,7 +433,7 @@ async def test_processes_may_die_at_every_effect_while_a_vm_comes_restarts_and_g
             await place.live(lambda vm=vm, uid=again: vm.says("Running")() and vm.instance["metadata"]["uid"] != uid)  # type: ignore[misc]
             await vm.ask("stop")
             await place.live(lambda vm=vm, place=place: vm.says("Stopped")() and place.states() == DETACHED)  # type: ignore[misc]
-            place.api.remove(MACHINES, "db", "default")
+            place.api.remove(VIRTUAL_MACHINES, "db", "default")
             place.api.remove(CLAIMS, "data", "default")
             await place.live(lambda vm=vm, place=place: not vm.machine and not vm.instance and not place.left())  # type: ignore[misc]
             assert json.dumps(await place.on_host()) == "{}", place.fuse.log
