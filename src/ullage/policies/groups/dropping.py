@@ -11,20 +11,22 @@ import contextlib
 from ullage.kube.client.client import Client
 from ullage.kube.client.conditional import let_go, patch_seen
 from ullage.kube.errors import Conflict, NotFound
-from ullage.kube.objects import is_deleting, is_owned_by
+from ullage.kube.objects import is_deleting
 from ullage.snapshots.api.ga.types import CONTENTS, VOLUME_SNAPSHOTS
+from ullage.snapshots.cut.members import delete_member, find_member
 from ullage.snapshots.model import IN_GROUP
 
 
 async def drop_member(client: Client, name: str, namespace: str, *, group: str) -> bool:
     """Deletes a member of the group with this uid, and lets it go. False: it is gone, or is not that group's. The API itself is
     asked, since caches may be behind."""
-    found = await client.find(VOLUME_SNAPSHOTS, name, namespace)
-    if found is None or not is_owned_by(found.metadata, group):
+    found = await find_member(client, name, namespace, owner=group)
+    if found is None:
         return False
+    if not is_deleting(found.metadata) and not await delete_member(client, found):
+        return True
     with contextlib.suppress(NotFound, Conflict):
         if not is_deleting(found.metadata):
-            await client.delete(VOLUME_SNAPSHOTS, name, namespace, uid=found.metadata.uid)
             found = await client.find(VOLUME_SNAPSHOTS, name, namespace)
         if found is None:
             return False

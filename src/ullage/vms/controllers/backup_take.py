@@ -7,13 +7,8 @@ owner away first.
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Any, Final
-
-import msgspec
 
 from ullage.clock import Clock, SystemClock
 from ullage.kube.builtin.core import CLAIMS, PersistentVolumeClaim
@@ -22,35 +17,32 @@ from ullage.kube.cache.indexer import Key, key_of
 from ullage.kube.client.client import Client
 from ullage.kube.client.conditional import hold, let_go, patch_status
 from ullage.kube.controller.controller import Controller, Requeue, Source, own, owned
-from ullage.kube.errors import AlreadyExists, Conflict, Forbidden, Invalid, NotFound, Refused
+from ullage.kube.errors import Invalid, Refused
 from ullage.kube.events.reason import Reason
 from ullage.kube.events.recorder import EventRecorder
 from ullage.kube.metrics import Metrics as KubeMetrics
-from ullage.kube.objects import is_deleting, is_owned_by
+from ullage.kube.objects import is_deleting
 from ullage.ledger.charging.booking import payer
 from ullage.ledger.charging.plans import read_plan, write_plan
 from ullage.ledger.charging.raising import NoRoom, restamp
 from ullage.ledger.charging.release import seconds_held
 from ullage.ledger.charging.stamps import ESTIMATED_BY, PLAN
-from ullage.snapshots.api.ga.translation import GA
-from ullage.snapshots.api.ga.types import VOLUME_SNAPSHOTS, VolumeSnapshot, VolumeSnapshotContent
-from ullage.snapshots.freshness import Freshness
-from ullage.snapshots.gate import estimate_of
+from ullage.snapshots.api.ga.types import VolumeSnapshot, VolumeSnapshotContent
+from ullage.snapshots.cut.members import ORPHAN, MemberReader, create_member, delete_member, find_member, tell_members
 from ullage.snapshots.lookup import VolumeLookup
-from ullage.snapshots.model import CUT, Problem
+from ullage.snapshots.model import Problem
 from ullage.snapshots.source_volume import ClaimContext
-from ullage.vms.api.backups import VM_BACKUPS, BackupStatus, VirtualMachineBackup, VolumeBackup
+from ullage.vms.api.backups import VM_BACKUPS, BackupStatus, VirtualMachineBackup
 from ullage.vms.api.machines import WHOLE_VIRTUAL_MACHINES, VirtualMachine
 from ullage.vms.claims import claims_of
 from ullage.vms.controllers import backup_take_members as cutting
 from ullage.vms.controllers import backup_take_rules as planning
 from ullage.vms.controllers import backup_take_rules as rules
-from ullage.vms.controllers.backup_take_members import Member, new_member
+from ullage.vms.controllers.backup_take_members import BackupMember
 from ullage.vms.lookup import MachineLookup
 from ullage.vms.model import BACKUP_FINALIZER, is_failed
 
 BY_MACHINE: Final = "VM of a backup"
-ORPHAN: Final = "orphan"  # the finalizer with which the garbage collector holds what is deleted without its dependents
 RETRY_SECONDS: Final = 15.0  # where somebody else has to act: his doing wakes us, but for what we do not watch
 
 PLANNED_EVENT: Final = Reason("BackupStarted")
@@ -81,8 +73,7 @@ class BackupController:
         self._records = records
         self._recorder = recorder
         self._clock = clock or SystemClock()
-        self._fresh = Freshness(self._clock)
-        records.handle(self._forget)
+        self._reader = MemberReader(client, snapshots, records, clock=self._clock)
         backups.index(BY_MACHINE, lambda one: (str(Key(one.metadata.namespace, one.spec.source.name)),))
 
     def controller(self, *, metrics: KubeMetrics | None = None) -> Controller[Key]:
@@ -110,10 +101,6 @@ class BackupController:
     def _of_claim(self, claim: PersistentVolumeClaim) -> Iterable[Key]:
         for machine in self._machines.using(claim.metadata.namespace, claim.metadata.name):
             yield from self._unplanned(key_of(machine))
-
-    def _forget(self, old: VolumeSnapshotContent | None, new: VolumeSnapshotContent | None) -> None:
-        if old is not None and new is None:
-            self._fresh.forget_record(old.metadata.name)
 
     # --- reconcile ---
 
@@ -189,49 +176,24 @@ class BackupController:
         if failure is not None:
             backup = await self._fail(backup, failure)
             step = rules.next_step(backup, members, now=self._clock.now())
-        for volume in step.create:
-            refused = await self._create(backup, volume)
+        for member in step.create:
+            label = f"volume {member.volume.volume_name}"
+            refused = await create_member(self._client, cutting.new_snapshot(backup, member), label=label)
             if refused is not None:
                 await self._fail(backup, refused)
                 return  # what was made goes with the next look, which that wakes
         backup = await self._write(backup, step.status)
         if step.release is not None:
-            await self._release(backup, step.release)
+            note = "All volumes are ready and paid for; they are cut now."
+            self._recorder.record(VM_BACKUPS, backup, CUT_EVENT, note=note)
+            await tell_members(self._client, step.release.members)
         await self._delete(backup, step.delete)
 
-    async def _members(self, backup: VirtualMachineBackup) -> list[Member]:
-        """Of one that looks as if it had gone, or were another's, the API knows best."""
+    async def _members(self, backup: VirtualMachineBackup) -> list[BackupMember]:
         settled = rules.is_begun(backup.status) or rules.is_complete(backup.status)
-        found = [await self._member(backup, volume, settled=settled) for volume in backup.status.volume_backups]
-        return [replace(one, fresh=True) for one in found] if self._fresh.is_late(backup.metadata.uid, found) else found
-
-    async def _member(self, backup: VirtualMachineBackup, volume: VolumeBackup, *, settled: bool) -> Member:
-        key = Key(backup.metadata.namespace, volume.name)
-        found = self._snapshots.get(key)
-        member = self._as_member(backup, volume, found)
-        if member.mine if found is not None else not settled:
-            return member
-        return self._as_member(backup, volume, await self._client.find(VOLUME_SNAPSHOTS, key.name, key.namespace))
-
-    def _as_member(self, backup: VirtualMachineBackup, volume: VolumeBackup, snapshot: VolumeSnapshot | None) -> Member:
-        record = self._records.get(Key("", GA.record_name(GA.read_snapshot(snapshot)))) if snapshot is not None else None
-        estimate = estimate_of(record.metadata) if record is not None else None
-        fresh = record is not None and self._fresh.is_fresh(record.metadata.name, estimate)
-        return Member(volume=volume, owner=backup.metadata.uid, snapshot=snapshot, estimate=estimate, fresh=fresh)
+        return await self._reader.read(backup.metadata.uid, _planned(backup), backup.metadata.namespace, settled=settled)
 
     # --- acting ---
-
-    async def _create(self, backup: VirtualMachineBackup, volume: VolumeBackup) -> Problem | None:
-        """Why a member may not be."""
-        wanted = msgspec.convert(new_member(backup, volume), VolumeSnapshot)
-        try:
-            await self._client.create(VOLUME_SNAPSHOTS, wanted)
-        except AlreadyExists:
-            return None  # ours, and not in the cache yet; or another's, which the next look tells
-        except (Forbidden, Invalid) as error:
-            message = f"volume {volume.volume_name}: VolumeSnapshot {volume.name} was refused: {error.message}"
-            return Problem("SnapshotRefused", message)
-        return None
 
     async def _book(self, backup: VirtualMachineBackup, amounts: Mapping[str, int], *, by: str = "") -> VirtualMachineBackup:
         stamp = payer(backup.metadata)
@@ -248,38 +210,21 @@ class BackupController:
         found: VirtualMachine | None = self._machines.machine(backup.metadata.namespace, name)
         return claims_of(found) if found is not None else ()
 
-    async def _release(self, backup: VirtualMachineBackup, release: cutting.Release) -> None:
-        """All at once, so that they are cut as close together as can be."""
-        self._recorder.record(VM_BACKUPS, backup, CUT_EVENT, note="All volumes are ready and paid for; they are cut now.")
-        told = (self._tell(member, release.word(member)) for member in release.members)
-        await asyncio.gather(*told)
-
-    async def _tell(self, member: Member, word: str) -> None:
-        if member.snapshot is None:
-            return
-        meta = member.snapshot.metadata
-        merge = {"metadata": {"annotations": {CUT: word}}}
-        with contextlib.suppress(NotFound, Conflict):  # gone, or another one of the name: the next look says so
-            await self._client.patch(VOLUME_SNAPSHOTS, meta.name, meta.namespace, merge=merge, uid=meta.uid)
-
     async def _fail(self, backup: VirtualMachineBackup, problem: Problem) -> VirtualMachineBackup:
         backup = await self._write(backup, rules.failed(backup, problem, self._clock.now()))
         self._recorder.record(VM_BACKUPS, backup, FAILED_EVENT, note=f"{problem.reason}: {problem.message}")
         return backup
 
-    async def _delete(self, backup: VirtualMachineBackup, members: Iterable[Member]) -> list[VolumeSnapshot]:
+    async def _delete(self, backup: VirtualMachineBackup, members: Iterable[BackupMember]) -> list[VolumeSnapshot]:
         """Deletes those that are there, and says which still are."""
         left = []
         for member in members:
-            found = await self._client.find(VOLUME_SNAPSHOTS, member.volume.name, backup.metadata.namespace)
-            if found is None or not is_owned_by(found.metadata, backup.metadata.uid):
+            found = await find_member(self._client, member.name, backup.metadata.namespace, owner=backup.metadata.uid)
+            if found is None:
                 continue
             left.append(found)
             if not is_deleting(found.metadata):
-                with contextlib.suppress(NotFound, Conflict):
-                    await self._client.delete(
-                        VOLUME_SNAPSHOTS, found.metadata.name, found.metadata.namespace, uid=found.metadata.uid
-                    )
+                await delete_member(self._client, found)
         return left
 
     async def _write(self, backup: VirtualMachineBackup, status: BackupStatus) -> VirtualMachineBackup:
@@ -299,13 +244,16 @@ class BackupController:
     async def _undo(self, backup: VirtualMachineBackup) -> Requeue | None:
         """Members that were orphaned have another owner, or none, by the time that the collector lets go."""
         meta = backup.metadata
-        self._fresh.forget(meta.uid)
+        self._reader.forget(meta.uid)
         if BACKUP_FINALIZER not in meta.finalizers or ORPHAN in meta.finalizers:
             return None
-        members = [self._as_member(backup, volume, None) for volume in backup.status.volume_backups]
-        if await self._delete(backup, members):
+        if await self._delete(backup, _planned(backup)):
             return Requeue(RETRY_SECONDS)
         if held := seconds_held(meta, self._clock.now()):
             return Requeue(held)  # who pays instead, or that nobody need, is written on it: that wakes us
         await let_go(self._client, VM_BACKUPS, backup, BACKUP_FINALIZER)
         return None
+
+
+def _planned(backup: VirtualMachineBackup) -> list[BackupMember]:
+    return [cutting.member_of(backup, volume) for volume in backup.status.volume_backups]

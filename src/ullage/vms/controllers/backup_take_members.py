@@ -1,7 +1,6 @@
-"""The members of a backup: a VolumeSnapshot for each volume, as they are found. Pure.
+"""The members of a backup, and what is booked on the backup for all of them. Pure.
 
-A member is known by its name and its owner together. What somebody puts in its place, under the same name and with a forged
-owner, never carries the word that lets a snapshot be cut, since Ullage alone writes that.
+What they have in common with members of groups is in `snapshots/cut/rules.py`. A member is judged by its snapshot alone.
 """
 
 from __future__ import annotations
@@ -10,119 +9,56 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ullage.kube.objects import Json, is_deleting, is_owned_by, name_for, owner_reference
+from ullage.kube.objects import name_for, owner_reference
 from ullage.ledger.amounts import Cell, spell
 from ullage.ledger.charging.booking import RESOURCE
 from ullage.ledger.charging.methods import weakest
 from ullage.ledger.charging.stamps import Stamp
 from ullage.quantity import Format, Quantity
-from ullage.snapshots.api.ga.translation import GA
-from ullage.snapshots.api.ga.types import VOLUME_SNAPSHOTS, VolumeSnapshot
-from ullage.snapshots.gate import Estimate, Gate
-from ullage.snapshots.model import CUT, GO, HOLD, LOST, NO_ROOM, PASSING, Problem
+from ullage.snapshots.api.ga.types import VolumeSnapshot
+from ullage.snapshots.cut.rules import Member, Whole, all_measured, new_member, waiting
+from ullage.snapshots.model import NO_ROOM, PASSING, Problem
 from ullage.vms.api.backups import VM_BACKUPS, VirtualMachineBackup, VolumeBackup
 
-# Problems that a backup waits for, since they may pass by themselves. All others are final: it does not wait for somebody to
-# edit a class.
-WAITED_FOR: Final = PASSING | {"RecordMissing"}
+# A record that is missing may come yet, so a backup waits for it.
+BACKUP: Final = Whole("backup", parts="volumes", awaited=PASSING | {"RecordMissing"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Member:
-    """One volume of a backup. `snapshot` is what is there under the member's name, whoever made it."""
+class BackupMember(Member):
+    """One volume of a backup."""
 
+    whole: Whole = BACKUP
     volume: VolumeBackup
-    owner: str  # the uid of the backup
-    snapshot: VolumeSnapshot | None = None
-    estimate: Estimate | None = None  # what the snapshot would take, as the worker has written it on its record
-    fresh: bool = False  # that was seen a few seconds ago at most
-
-    @property
-    def claim(self) -> str:
-        return self.volume.persistent_volume_claim.metadata.name
 
     @property
     def label(self) -> str:
-        """For people."""
         return f"volume {self.volume.volume_name} (claim {self.claim})"
 
     @property
-    def mine(self) -> bool:
-        """Whether what is there was made for this backup and this claim."""
-        found = self.snapshot
-        if found is None or not is_owned_by(found.metadata, self.owner):
-            return False
-        return found.spec.source.persistent_volume_claim_name == self.claim
+    def moment(self) -> str:
+        """The moment whose data it has, as its snapshot says it; empty: none yet."""
+        return self.seen.status.creation_time if self.seen is not None else ""
 
     @property
-    def going(self) -> bool:
-        return self.snapshot is not None and is_deleting(self.snapshot.metadata)
-
-    @property
-    def word(self) -> str:
-        return self.snapshot.metadata.annotations.get(CUT, "") if self.snapshot is not None else ""
-
-    @property
-    def told(self) -> bool:
-        """Whether it was told to be cut, once."""
-        return self.word.startswith(GO)
-
-    @property
-    def cut(self) -> str:
-        """The moment whose data it has; empty: none yet."""
-        return self.snapshot.status.creation_time if self.snapshot is not None else ""
-
-    @property
-    def ready(self) -> bool:
-        return self.snapshot is not None and self.snapshot.status.ready_to_use is True
-
-    @property
-    def problem(self) -> Problem | None:
-        return GA.read_snapshot(self.snapshot).state.problem if self.snapshot is not None else None
-
-    @property
-    def released(self) -> bool:
-        """Whether it may be cut with what it would take by its last estimate."""
-        return Gate(group=True, word=self.word, estimate=self.estimate).open
-
-    @property
-    def failure(self) -> Problem | None:
-        """Why it will never be there, before the backup was complete."""
-        if self.snapshot is None:
-            return None
-        name = f"VolumeSnapshot {self.volume.name}"
-        if not self.mine:
-            return Problem("SnapshotNameTaken", f"{name} exists already, and was not made for this backup")
-        if self.going:
-            return Problem("SnapshotDeleted", f"{name} was deleted before the backup was complete")
-        found = self.problem
-        if found is None or found.reason in WAITED_FOR:
-            return None
-        return found
-
-    @property
-    def lost(self) -> bool:
-        return self.problem is not None and self.problem.reason == LOST
+    def cut(self) -> bool:
+        """Any text counts, such as a leap second, which no time of ours can be."""
+        return bool(self.moment)
 
 
 def member_name(backup: str, claim: str) -> str:
     return name_for(f"{backup}-volume", claim)
 
 
-def new_member(backup: VirtualMachineBackup, volume: VolumeBackup) -> Json:
-    """Held: nothing is cut until all of them are ready."""
+def member_of(backup: VirtualMachineBackup, volume: VolumeBackup) -> BackupMember:
+    """The member for a planned volume, before anything is known of its snapshot."""
+    claim = volume.persistent_volume_claim.metadata.name
+    return BackupMember(name=volume.name, claim=claim, owner=backup.metadata.uid, volume=volume)
+
+
+def new_snapshot(backup: VirtualMachineBackup, member: BackupMember) -> VolumeSnapshot:
     owner = owner_reference(VM_BACKUPS, backup.metadata, controller=True)
-    return {
-        "apiVersion": VOLUME_SNAPSHOTS.api_version,
-        "kind": VOLUME_SNAPSHOTS.kind,
-        "metadata": {
-            "name": volume.name,
-            "namespace": backup.metadata.namespace,
-            "annotations": {CUT: HOLD},
-            "ownerReferences": [owner],
-        },
-        "spec": {"source": {"persistentVolumeClaimName": volume.persistent_volume_claim.metadata.name}},
-    }
+    return new_member(member, backup.metadata.namespace, owner=owner)
 
 
 # When the volumes of a backup are cut, and what is booked for them before.
@@ -137,25 +73,22 @@ class Release:
     """What the members take together, by claim, and those that are to be told once that is booked."""
 
     amounts: Mapping[str, int]
-    members: tuple[Member, ...]
+    members: tuple[BackupMember, ...]
 
     @property
     def by(self) -> str:
         """How the sum was found."""
         return weakest(one.estimate.by for one in self.members if one.estimate is not None)
 
-    def word(self, member: Member) -> str:
-        return f"{GO}{member.estimate.at}" if member.estimate is not None else ""
 
-
-def release_of(members: Sequence[Member], plan: Mapping[str, int]) -> Release | None:
+def release_of(members: Sequence[BackupMember], plan: Mapping[str, int]) -> Release | None:
     """Who is to be told to be cut now; None: not all are ready, or all have been told. What is cut already takes what was
     booked for it."""
-    waiting = [one for one in members if not one.cut and not one.ready and not one.released]
-    if not waiting or not all(one.estimate is not None and one.fresh for one in waiting):
+    untold = waiting(one for one in members if not one.ready)
+    if not untold or not all_measured(untold):
         return None
     amounts = {one.claim: plan.get(one.claim, 0) if one.cut or one.estimate is None else one.estimate.bytes for one in members}
-    return Release(amounts, tuple(waiting))
+    return Release(amounts, untold)
 
 
 def refusal(amounts: Mapping[str, int], numbers: str, *, before: Mapping[str, int]) -> Problem:

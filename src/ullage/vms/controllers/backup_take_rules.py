@@ -21,6 +21,7 @@ from msgspec.structs import replace
 from ullage.kube.kinds import Meta
 from ullage.kube.objects import drop_condition, find_condition, is_deleting, set_condition
 from ullage.ledger.charging.plans import read_plan
+from ullage.snapshots.cut import rules as cut
 from ullage.snapshots.model import Problem, Snapshot
 from ullage.snapshots.source_volume import ClaimContext, SourceVolume, find_source_volume
 from ullage.times import read_time, timestamp
@@ -28,7 +29,7 @@ from ullage.vms.api.backups import BackupStatus, VirtualMachineBackup, VolumeBac
 from ullage.vms.api.common import Failure
 from ullage.vms.api.machines import VirtualMachineInstance, WholeMachine
 from ullage.vms.claims import volumes_of
-from ullage.vms.controllers.backup_take_members import Member, Release, member_name, release_of
+from ullage.vms.controllers.backup_take_members import BackupMember, Release, member_name, release_of
 from ullage.vms.model import (
     COMPLETE,
     FAILED,
@@ -111,7 +112,6 @@ def replanned(plan: Mapping[str, int], volumes: tuple[VolumeBackup, ...]) -> dic
 PREPARING: Final = "Preparing"
 CUTTING: Final = "Cutting"
 STORING: Final = "Storing"
-MISSING: Final = "SnapshotMissing"
 _CUT_PROGRESS: Final = 50  # percent: of a volume that is cut, and not stored yet
 _SHOWN: Final = 5  # volumes in a message
 
@@ -120,24 +120,23 @@ _SHOWN: Final = 5  # volumes in a message
 class Next:
     """What is to be done, in this order, and what the status says then."""
 
-    create: tuple[VolumeBackup, ...] = ()
+    create: tuple[BackupMember, ...] = ()
     release: Release | None = None
-    delete: tuple[Member, ...] = ()
+    delete: tuple[BackupMember, ...] = ()
     failure: Problem | None = None
     status: BackupStatus
 
 
-def next_step(backup: VirtualMachineBackup, members: Sequence[Member], *, now: datetime) -> Next:
+def next_step(backup: VirtualMachineBackup, members: Sequence[BackupMember], *, now: datetime) -> Next:
     """Of a backup that is to stay, and whose plan stands in its status."""
     status = backup.status
     if is_failed(status):
-        return Next(delete=tuple(one for one in members if one.mine and not one.going), status=status)
+        return Next(delete=tuple(one for one in cut.undone(members) if not one.going), status=status)
     if is_complete(status):
         return Next(status=_standing(backup, members, now))
-    if failure := _failure(status, members):
+    if failure := cut.failure_of(members, lambda one: cut.gone(one, cutting=is_begun(status))):
         return Next(failure=failure, status=failed(backup, failure, now))
-    missing = tuple(one.volume for one in members if one.snapshot is None)
-    if missing:
+    if missing := cut.missing(members):
         return Next(create=missing, status=_progress(backup, members, now, PREPARING, _waits_for(members)))
     if all(one.ready for one in members):
         return Next(status=_completed(backup, members, now))
@@ -159,24 +158,6 @@ def is_begun(status: BackupStatus) -> bool:
 
 
 # --- failing ---------------------------------------------------------------------------------------------------------
-
-
-def _failure(status: BackupStatus, members: Sequence[Member]) -> Problem | None:
-    found = [(one, problem) for one in members if (problem := one.failure or _gone(status, one))]
-    if not found:
-        return None
-    member, problem = found[0]
-    more = f"; {len(found) - 1} more of its {len(members)} volumes failed, too" if len(found) > 1 else ""
-    return Problem(problem.reason, f"{member.label}: {problem.message}{more}")
-
-
-def _gone(status: BackupStatus, member: Member) -> Problem | None:
-    """A member that was not told yet is simply made again. One that was has a moment that does not come back."""
-    if not is_begun(status):
-        return None
-    if member.snapshot is None:
-        return Problem(MISSING, f"VolumeSnapshot {member.volume.name} is gone, and the others may be cut already")
-    return None
 
 
 def failed(backup: VirtualMachineBackup, problem: Problem, now: datetime) -> BackupStatus:
@@ -203,7 +184,7 @@ def waiting(backup: VirtualMachineBackup, problem: Problem, now: datetime) -> Ba
     return _progress(backup, (), now, problem.reason, problem.message)
 
 
-def _doing(status: BackupStatus, members: Sequence[Member]) -> tuple[str, str]:
+def _doing(status: BackupStatus, members: Sequence[BackupMember]) -> tuple[str, str]:
     """Once members were told to be cut it never says again that they are being prepared: caches may be behind."""
     uncut = [one for one in members if not one.cut and not one.ready]
     if not uncut:
@@ -214,7 +195,7 @@ def _doing(status: BackupStatus, members: Sequence[Member]) -> tuple[str, str]:
     return PREPARING, _waits_for(members)
 
 
-def _waits_for(members: Sequence[Member]) -> str:
+def _waits_for(members: Sequence[BackupMember]) -> str:
     late = [one for one in members if one.estimate is None and not one.cut]
     if not late:
         return "waits for fresh estimates of what all volumes take"
@@ -223,14 +204,14 @@ def _waits_for(members: Sequence[Member]) -> str:
     return f"nothing is cut before all volumes are ready; {_shown(late)} not{why}"
 
 
-def _shown(members: Sequence[Member]) -> str:
+def _shown(members: Sequence[BackupMember]) -> str:
     names = ", ".join(one.volume.volume_name for one in members[:_SHOWN])
     more = f" and {len(members) - _SHOWN} more" if len(members) > _SHOWN else ""
     return f"{names}{more} {'is' if len(members) == 1 else 'are'}"
 
 
 def _progress(
-    backup: VirtualMachineBackup, members: Sequence[Member], now: datetime, reason: str, message: str
+    backup: VirtualMachineBackup, members: Sequence[BackupMember], now: datetime, reason: str, message: str
 ) -> BackupStatus:
     status, generation = _with_volumes(backup.status, members, now), backup.metadata.generation
     conditions = set_condition(
@@ -240,7 +221,7 @@ def _progress(
     return replace(status, conditions=conditions, ready_to_use=False)
 
 
-def _completed(backup: VirtualMachineBackup, members: Sequence[Member], now: datetime) -> BackupStatus:
+def _completed(backup: VirtualMachineBackup, members: Sequence[BackupMember], now: datetime) -> BackupStatus:
     status, generation = _with_volumes(backup.status, members, now), backup.metadata.generation
     message = _summary(members)
     conditions = drop_condition(status.conditions, FAILED)
@@ -248,29 +229,26 @@ def _completed(backup: VirtualMachineBackup, members: Sequence[Member], now: dat
         conditions, IN_PROGRESS, status=False, reason=COMPLETE, message=message, generation=generation, now=now
     )
     conditions = set_condition(conditions, READY, status=True, reason=READY, message=message, generation=generation, now=now)
-    cut = max((one.cut for one in members), default="") or timestamp(now)
-    return replace(status, conditions=conditions, ready_to_use=True, error=UNSET, creation_time=cut, progress=100)
+    latest = max((one.moment for one in members), default="") or timestamp(now)
+    return replace(status, conditions=conditions, ready_to_use=True, error=UNSET, creation_time=latest, progress=100)
 
 
-def _summary(members: Sequence[Member]) -> str:
+def _summary(members: Sequence[BackupMember]) -> str:
     if not members:
         return "the VM can be restored from it; it has no volume with a claim, so nothing but its spec is kept"
-    moments = [moment for one in members if (moment := read_time(one.cut)) is not None]
-    apart = (max(moments) - min(moments)).total_seconds() if len(moments) > 1 else 0
+    moments = [moment for one in members if (moment := read_time(one.moment)) is not None]
+    apart = cut.apart(moments).total_seconds()
     many = f"{len(members)} volumes, cut within {apart:.0f} s of each other" if len(members) > 1 else "1 volume"
     return f"the VM can be restored from it: {many}"
 
 
-def _standing(backup: VirtualMachineBackup, members: Sequence[Member], now: datetime) -> BackupStatus:
+def _standing(backup: VirtualMachineBackup, members: Sequence[BackupMember], now: datetime) -> BackupStatus:
     """Of a backup that was complete: what has become of it. Nothing of it is deleted, since it is data."""
     broken = [one for one in members if not (one.mine and one.ready and not one.going)]
     if not broken:
         return _completed(backup, members, now) if backup.status.ready_to_use is not True else backup.status
-    generation, first = backup.metadata.generation, broken[0]
-    reason = "SnapshotLost" if first.lost else MISSING
-    what = "has lost its data" if first.lost else "is gone, or is not ready"
-    more = f"; {len(broken) - 1} more are like it" if len(broken) > 1 else ""
-    message = f"{first.label}: VolumeSnapshot {first.volume.name} {what}{more}"
+    generation, problem = backup.metadata.generation, cut.damage(broken, otherwise="is gone, or is not ready")
+    reason, message = problem.reason, problem.message
     conditions = set_condition(
         backup.status.conditions, READY, status=False, reason=reason, message=message, generation=generation, now=now
     )
@@ -278,7 +256,7 @@ def _standing(backup: VirtualMachineBackup, members: Sequence[Member], now: date
     return replace(status, conditions=conditions, ready_to_use=False, error=_said(status.error, f"{reason}: {message}", now))
 
 
-def _with_volumes(status: BackupStatus, members: Sequence[Member], now: datetime) -> BackupStatus:
+def _with_volumes(status: BackupStatus, members: Sequence[BackupMember], now: datetime) -> BackupStatus:
     if not members:
         return status
     volumes = tuple(_volume(one, now) for one in members)
@@ -286,12 +264,12 @@ def _with_volumes(status: BackupStatus, members: Sequence[Member], now: datetime
     return replace(status, volume_backups=volumes, progress=percent(done))
 
 
-def _volume(member: Member, now: datetime) -> VolumeBackup:
+def _volume(member: BackupMember, now: datetime) -> VolumeBackup:
     done = 100 if member.ready else _CUT_PROGRESS if member.cut else 0
     problem = member.problem
     error = _said(member.volume.error, problem.message, now) if problem is not None else UNSET
-    cut = member.cut or member.volume.creation_time
-    return replace(member.volume, creation_time=cut, ready_to_use=member.ready, progress=done, error=error)
+    moment = member.moment or member.volume.creation_time
+    return replace(member.volume, creation_time=moment, ready_to_use=member.ready, progress=done, error=error)
 
 
 def _said(old: object, message: str, now: datetime) -> Failure:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -14,9 +15,10 @@ from tests.unit.snapshots.memory_api import Json
 from ullage.kube.kinds import Meta
 from ullage.policies.groups.api import GROUPS, GroupMemberInfo, VolumeGroupSnapshot, VolumeGroupSnapshotContent
 from ullage.policies.groups.controllers.group_take_gathering import Gatherer
-from ullage.policies.groups.controllers.group_take_members import GroupMember
+from ullage.policies.groups.controllers.group_take_members import member_of
 from ullage.policies.groups.controllers.group_take_rules import next_step
 from ullage.policies.groups.model import BY_DRIVER, CUT_BY, CUTTING, PHASE, member_name
+from ullage.snapshots.api.ga.translation import GA
 from ullage.snapshots.api.ga.types import VOLUME_SNAPSHOTS, VolumeSnapshot
 from ullage.snapshots.model import CREATING, GROUP_HANDLE, Record, Ref, State
 
@@ -64,19 +66,18 @@ def test_the_handle_of_a_member_that_is_cut_alone_is_never_written_over(record: 
         "status": {"volumeGroupSnapshotHandle": "group", "volumeSnapshotInfoList": [info]},
     }
     meta = {"name": member_name("uid-one", "vol"), "namespace": TEAM, "uid": "u", "ownerReferences": [OWNER]}
-    snapshot = {"metadata": meta, "spec": {"source": {"persistentVolumeClaimName": "data"}}}
-    member = GroupMember(
-        claim="data",
-        volume="vol",
-        owner="uid-one",
-        snapshot=msgspec.convert(snapshot, VolumeSnapshot),
+    body = {"metadata": meta, "spec": {"source": {"persistentVolumeClaimName": "data"}}}
+    snapshot = msgspec.convert(body, VolumeSnapshot)
+    member = replace(
+        member_of(Meta(uid="uid-one"), "data", "vol", info=msgspec.convert(info, GroupMemberInfo)),
+        snapshot=GA.read_snapshot(snapshot),
+        seen=snapshot,
         record=Record(
             meta=Meta(name="r", annotations=record.get("notes", {})),
             ref=Ref(TEAM, member_name("uid-one", "vol"), "u"),
             driver="d",
             state=State(handle=record.get("handle", "")),
         ),
-        info=msgspec.convert(info, GroupMemberInfo),
     )
     step = next_step(msgspec.convert(content, VolumeGroupSnapshotContent), [member], now=CUT_AT)
     assert (step.failure is not None and step.failure.reason == "CutAlone") is fails

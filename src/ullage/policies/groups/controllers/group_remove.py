@@ -45,6 +45,7 @@ from ullage.policies.groups.model import (
 from ullage.snapshots.api.ga.translation import GA
 from ullage.snapshots.api.ga.types import VOLUME_SNAPSHOTS, VolumeSnapshot
 from ullage.snapshots.api.prototype.translation import PROTOTYPE
+from ullage.snapshots.cut.members import ORPHAN, delete_member
 from ullage.snapshots.data_source import DataSource
 from ullage.snapshots.live_records import LiveRecords
 from ullage.snapshots.model import GROUP_HANDLE, IN_GROUP
@@ -128,7 +129,6 @@ SHARED: Final = (
     "Another namespace was given a member of it. It goes as soon as that is deleted there, or the SnapshotShare is taken back: "
     "the driver deletes all of a group or nothing."
 )
-ORPHAN: Final = "orphan"  # the finalizer with which the garbage collector holds what is deleted without its dependents
 
 
 class GroupRemover:
@@ -205,8 +205,7 @@ class GroupRemover:
             notes = {"metadata": {"annotations": {BEING_DELETED: YES}}}
             content = await patch_seen(self._client, GROUP_CONTENTS, content, notes)
         for one in plan.mark:
-            with contextlib.suppress(NotFound, Conflict):
-                await self._client.delete(VOLUME_SNAPSHOTS, one.metadata.name, one.metadata.namespace, uid=one.metadata.uid)
+            await delete_member(self._client, one)
         if content is not None and plan.alone and await self._used_elsewhere(content):
             self._recorder.record(GROUPS, group, IN_USE_EVENT, note=SHARED)
             return Requeue(RETRY_SECONDS)

@@ -47,7 +47,7 @@ from ullage.policies.groups.model import (
     keeps_data,
     phase_of,
 )
-from ullage.snapshots.freshness import Freshness
+from ullage.snapshots.cut.members import tell_members
 from ullage.snapshots.model import NO_ROOM, Problem
 from ullage.snapshots.settings import Settings
 
@@ -113,11 +113,9 @@ class GroupController:
         self._hooks = hooks
         self._recorder = recorder
         self._clock = clock or SystemClock()
-        self._fresh = Freshness(self._clock)
         self._pace = PlanPace(self._clock)
-        self._gather = Gatherer(client, lookup, self._fresh)
+        self._gather = Gatherer(client, lookup, clock=self._clock)
         self._writer = GroupWriter(client, clock=self._clock)
-        lookup.records.handle(lambda old, new: self._fresh.forget_record(old.metadata.name) if old and new is None else None)
 
     def controller(self, *, metrics: KubeMetrics | None = None) -> Controller[Key]:
         look = self._lookup
@@ -259,7 +257,7 @@ class GroupController:
             self._recorder.record(GROUPS, group, CUT_EVENT, note="All volumes are ready and paid for; they are cut now.")
         content = await self._writer.annotate(content, {PHASE: CUTTING})
         if not rules.is_by_driver(content):
-            await self._writer.tell(members)
+            await tell_members(self._client, members)
         return None
 
     async def _leave_if_cut(self, group: VolumeGroupSnapshot, members: Iterable[GroupMember]) -> None:
@@ -290,7 +288,7 @@ class GroupController:
             for one in members:
                 await keep_data(self._client, one.record.meta.name if one.record is not None else "")
         await self._writer.status(group, statuses.completed(group.status, content, self._clock.now()))
-        self._fresh.forget(group.metadata.uid)
+        self._gather.forget(group.metadata)
         self._recorder.record(GROUPS, group, READY_EVENT, note=f"{len(members)} volumes can be restored.")
         if apart := rules.apart_text(members):
             self._recorder.record(GROUPS, group, APART_EVENT, note=apart)

@@ -1,38 +1,33 @@
-"""What is seen of a group: its content, the claims it is of, and its members.
-
-Of what looks as if it had gone the API knows best: caches may be behind each other.
-"""
+"""What is seen of a group: its content, the claims it is of, and its members."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from msgspec import UnsetType
 
+from ullage.clock import Clock
 from ullage.kube.cache.indexer import Key
 from ullage.kube.client.client import Client
 from ullage.kube.kinds import Meta
 from ullage.kube.objects import Json
 from ullage.policies.groups.api import GROUP_CONTENTS, VolumeGroupSnapshot, VolumeGroupSnapshotContent
-from ullage.policies.groups.controllers.group_take_members import GroupMember, new_record
+from ullage.policies.groups.controllers.group_take_members import GroupMember, member_of, new_record
 from ullage.policies.groups.controllers.group_take_rules import GroupPlan, plan_of, selector_of
 from ullage.policies.groups.dropping import drop_member
 from ullage.policies.groups.lookup import GroupLookup
 from ullage.policies.groups.model import MEMBERS, MOST_MEMBERS, content_name, phase_of, read_members, write_members
 from ullage.snapshots.api.ga.translation import GA
-from ullage.snapshots.api.ga.types import VOLUME_SNAPSHOTS, VolumeSnapshot
-from ullage.snapshots.freshness import Freshness
-from ullage.snapshots.gate import estimate_of
+from ullage.snapshots.cut.members import MemberReader
 from ullage.snapshots.model import Problem, SnapshotClass
 from ullage.snapshots.source_volume import source_volume_of
 
 
 class Gatherer:
-    def __init__(self, client: Client, lookup: GroupLookup, fresh: Freshness) -> None:
+    def __init__(self, client: Client, lookup: GroupLookup, *, clock: Clock) -> None:
         self._client = client
         self._lookup = lookup
-        self._fresh = fresh
+        self._reader = MemberReader(client, lookup.snapshots, lookup.records, clock=clock)
 
     async def content(self, group: VolumeGroupSnapshot) -> VolumeGroupSnapshotContent | None:
         name = content_name(group.metadata)
@@ -87,29 +82,11 @@ class Gatherer:
     ) -> list[GroupMember]:
         settled = bool(phase_of(content.metadata)) or group.status.ready_to_use is True
         infos = {one.volume_handle: one for one in content.status.volume_snapshot_info_list}
-        found = []
-        for claim, handle in sorted(volumes.items()):
-            member = GroupMember(claim=claim, volume=handle, owner=group.metadata.uid, info=infos.get(handle))
-            found.append(await self._member(member, group.metadata.namespace, settled=settled))
-        return [replace(one, fresh=True) for one in found] if self._fresh.is_late(group.metadata.uid, found) else found
+        planned = [member_of(group.metadata, claim, one, info=infos.get(one)) for claim, one in sorted(volumes.items())]
+        return await self._reader.read(group.metadata.uid, planned, group.metadata.namespace, settled=settled)
 
-    async def _member(self, member: GroupMember, namespace: str, *, settled: bool) -> GroupMember:
-        found = self._lookup.snapshots.get(Key(namespace, member.name))
-        seen = self._with(member, found)
-        if seen.mine if found is not None else not settled:
-            return seen
-        return self._with(member, await self._client.find(VOLUME_SNAPSHOTS, member.name, namespace))
-
-    def _with(self, member: GroupMember, snapshot: VolumeSnapshot | None) -> GroupMember:
-        if snapshot is None:
-            return member
-        asked = GA.read_snapshot(snapshot)
-        record = self._lookup.records.get(Key("", asked.state.record or GA.record_name(asked)))
-        if record is None:
-            return replace(member, snapshot=snapshot)
-        estimate = estimate_of(record.metadata)
-        fresh = self._fresh.is_fresh(record.metadata.name, estimate)
-        return replace(member, snapshot=snapshot, record=GA.read_record(record), estimate=estimate, fresh=fresh)
+    def forget(self, group: Meta) -> None:
+        self._reader.forget(group.uid)
 
     def new_record(self, content: VolumeGroupSnapshotContent, member: GroupMember) -> Json | Problem:
         namespace = content.spec.volume_group_snapshot_ref.namespace

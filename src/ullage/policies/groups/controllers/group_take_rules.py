@@ -53,7 +53,8 @@ from ullage.policies.groups.model import (
 from ullage.selectors import LabelSelector, SelectorError
 from ullage.snapshots.api.common import reference, write_nanoseconds, write_time
 from ullage.snapshots.api.ga.errors import error_of, problem_of
-from ullage.snapshots.model import LOST, PASSING, Policy, Problem, Ref, Snapshot
+from ullage.snapshots.cut import rules as cut
+from ullage.snapshots.model import PASSING, Policy, Problem, Ref, Snapshot
 from ullage.snapshots.source_volume import ClaimContext, SourceVolume, find_source_volume
 from ullage.times import timestamp
 
@@ -203,8 +204,7 @@ def next_step(content: VolumeGroupSnapshotContent, members: Sequence[GroupMember
         return GroupStep(failure=failure)
     if CUT_BY not in content.metadata.annotations:
         return GroupStep(problem=problem_of(content.status.error))  # whoever can ask the driver says who cuts
-    missing = tuple(one for one in members if one.snapshot is None)
-    if missing:
+    if missing := cut.missing(members):
         return GroupStep(create=missing)
     unrecorded = tuple(one for one in members if one.record is None)
     if unrecorded:
@@ -219,10 +219,8 @@ def is_by_driver(content: VolumeGroupSnapshotContent) -> bool:
 
 
 def _by_members(members: Sequence[GroupMember]) -> GroupStep:
-    waiting = tuple(one for one in members if not one.cut and not one.released)
-    if waiting:
-        ready = all(one.estimate is not None and one.fresh for one in waiting)
-        return GroupStep(release=waiting) if ready else GroupStep(problem=_troubled(members))
+    if waiting := cut.waiting(members):
+        return _gate(waiting, members)
     if all(one.ready for one in members):
         return _completed(members)
     return GroupStep(problem=_troubled(members))
@@ -238,9 +236,11 @@ def _by_driver(content: VolumeGroupSnapshotContent, members: Sequence[GroupMembe
         return _completed(members) if ready else GroupStep(problem=_troubled(members))
     if cutting:
         return GroupStep(problem=problem_of(status.error))
-    waiting = tuple(members)
-    ready = all(one.estimate is not None and one.fresh for one in waiting)
-    return GroupStep(release=waiting) if ready else GroupStep(problem=_troubled(members))
+    return _gate(tuple(members), members)
+
+
+def _gate(waiting: tuple[GroupMember, ...], members: Sequence[GroupMember]) -> GroupStep:
+    return GroupStep(release=waiting) if cut.all_measured(waiting) else GroupStep(problem=_troubled(members))
 
 
 def _says(member: GroupMember) -> bool:
@@ -252,7 +252,7 @@ def _says(member: GroupMember) -> bool:
 
 
 def _completed(members: Sequence[GroupMember]) -> GroupStep:
-    unnamed = tuple(one for one in members if one.snapshot is None or not one.snapshot.status.volume_group_snapshot_name)
+    unnamed = tuple(one for one in members if one.seen is None or not one.seen.status.volume_group_snapshot_name)
     return GroupStep(name=unnamed, complete=True)
 
 
@@ -263,12 +263,7 @@ def _failure(content: VolumeGroupSnapshotContent, members: Sequence[GroupMember]
     told = problem_of(content.status.error)
     if told is not None and told.reason not in PASSING:
         return told
-    found = [(one, problem) for one in members if (problem := one.failure or _gone(one, content, cutting=cutting))]
-    if not found:
-        return None
-    member, problem = found[0]
-    more = f"; {len(found) - 1} more of its {len(members)} members failed, too" if len(found) > 1 else ""
-    return Problem(problem.reason, f"claim {member.claim}: {problem.message}{more}")
+    return cut.failure_of(members, lambda one: _gone(one, content, cutting=cutting))
 
 
 def _late(members: Sequence[GroupMember], now: datetime) -> Problem | None:
@@ -287,8 +282,8 @@ def _moments(members: Sequence[GroupMember]) -> list[datetime]:
 
 def apart_text(members: Sequence[GroupMember]) -> str:
     """Of a group that is complete: that its members are of different moments, where that may matter. Empty: they are not."""
-    moments = _moments(members)
-    if not moments or (apart := max(moments) - min(moments)) <= APART:
+    apart = cut.apart(_moments(members))
+    if apart <= APART:
         return ""
     return (
         f"Its volumes were cut one after the other, within {apart.total_seconds():.0f} s. They are of one moment only if "
@@ -297,13 +292,13 @@ def apart_text(members: Sequence[GroupMember]) -> str:
 
 
 def _gone(member: GroupMember, content: VolumeGroupSnapshotContent, *, cutting: bool) -> Problem | None:
-    """A member that was not told yet is simply made again. One that was has a moment that does not come back."""
+    """What is wrong with a member in view of its content."""
     if is_by_driver(content) and is_cut_alone(member):
         return Problem("CutAlone", f"VolumeSnapshot {member.name} was, or is being, cut alone, and not with the others")
     if content.status.volume_group_snapshot_handle and member.info is None:
         return Problem("DriverIncomplete", "the driver's group snapshot has none of its volume")
-    if cutting and member.snapshot is None:
-        return Problem("SnapshotMissing", f"VolumeSnapshot {member.name} is gone, and the others may be cut already")
+    if missing := cut.gone(member, cutting=cutting):
+        return missing
     if cutting and member.record is None:
         return Problem("RecordMissing", f"the record of VolumeSnapshot {member.name} is gone")
     return None
@@ -325,7 +320,7 @@ def _undone(content: VolumeGroupSnapshotContent, members: Sequence[GroupMember])
     """What the driver has cut in one call goes first: members alone may be more than it lets go."""
     if is_by_driver(content) and not is_undone(content):
         return GroupStep(problem=None)
-    return GroupStep(delete=tuple(one for one in members if one.mine))
+    return GroupStep(delete=cut.undone(members))
 
 
 def _troubled(members: Sequence[GroupMember]) -> Problem | None:
@@ -374,9 +369,7 @@ def standing(old: GroupStatus, members: Sequence[GroupMember], now: datetime) ->
     broken = [one for one in members if one.lost or one.snapshot is None]
     if not broken:
         return replace(old, ready_to_use=True, error=UNSET)
-    first, more = broken[0], f"; {len(broken) - 1} more are like it" if len(broken) > 1 else ""
-    reason, what = (LOST, "has lost its data") if first.lost else ("SnapshotMissing", "is gone")
-    problem = Problem(reason, f"claim {first.claim}: VolumeSnapshot {first.name} {what}{more}")
+    problem = cut.damage(broken, otherwise="is gone")
     return replace(old, ready_to_use=False, error=error_of(problem, old.error, now))
 
 

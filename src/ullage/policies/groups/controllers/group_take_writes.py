@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
@@ -12,7 +11,7 @@ import msgspec
 from ullage.clock import Clock
 from ullage.kube.client.client import Client
 from ullage.kube.client.conditional import annotate, patch_seen, patch_status
-from ullage.kube.errors import AlreadyExists, Conflict, Forbidden, Invalid, NotFound, TooManyRequests
+from ullage.kube.errors import AlreadyExists, NotFound, TooManyRequests
 from ullage.kube.kinds import Kind, Meta
 from ullage.ledger.charging.booking import book
 from ullage.ledger.charging.stamps import ESTIMATED_BY
@@ -25,10 +24,11 @@ from ullage.policies.groups.api import (
     VolumeGroupSnapshot,
     VolumeGroupSnapshotContent,
 )
-from ullage.policies.groups.controllers.group_take_members import GroupMember, new_member
+from ullage.policies.groups.controllers.group_take_members import GroupMember, new_snapshot
 from ullage.policies.groups.model import handle_of
-from ullage.snapshots.api.ga.types import CONTENTS, VOLUME_SNAPSHOTS, VolumeSnapshot, VolumeSnapshotContent
-from ullage.snapshots.model import CUT, GO, GROUP_HANDLE, Problem
+from ullage.snapshots.api.ga.types import CONTENTS, VOLUME_SNAPSHOTS, VolumeSnapshotContent
+from ullage.snapshots.cut.members import create_member
+from ullage.snapshots.model import GROUP_HANDLE, Problem
 
 DELAYED: Final = "SnapshotDelayed"  # a member is to be asked for again, in a moment
 
@@ -70,17 +70,11 @@ class GroupWriter:
         self, group: VolumeGroupSnapshot, member: GroupMember, owner: Kind[VolumeGroupSnapshot]
     ) -> Problem | None:
         """Why it may not be: what it takes does not fit, for one thing."""
-        body = new_member(group, member, owner=owner)
+        body = new_snapshot(group.metadata, member, owner=owner)
         try:
-            await self._client.create(VOLUME_SNAPSHOTS, msgspec.convert(body, VolumeSnapshot))
-        except AlreadyExists:
-            return None  # ours, and not in the cache yet; or another's, which the next look tells
+            return await create_member(self._client, body, label=member.label)
         except TooManyRequests as error:  # an older one is being deleted for it, or the server is busy
-            return Problem(DELAYED, f"claim {member.claim}: VolumeSnapshot {member.name} is not admitted yet: {error.message}")
-        except (Forbidden, Invalid) as error:
-            message = f"claim {member.claim}: VolumeSnapshot {member.name} was refused: {error.message}"
-            return Problem("SnapshotRefused", message)
-        return None
+            return Problem(DELAYED, f"{member.label}: VolumeSnapshot {member.name} is not admitted yet: {error.message}")
 
     async def create_record(self, body: dict[str, Any]) -> None:
         with contextlib.suppress(AlreadyExists):
@@ -89,27 +83,12 @@ class GroupWriter:
     async def book(self, members: Iterable[GroupMember]) -> bool:
         """Has each member pay for what it would take by its last estimate. False: one is gone. Raises NoRoom."""
         for one in members:
-            if one.snapshot is None or one.estimate is None:
+            if one.seen is None or one.estimate is None:
                 return False
             also = {ESTIMATED_BY: one.estimate.by} if one.estimate.by else None
-            if (
-                await book(self._client, VOLUME_SNAPSHOTS, one.snapshot, one.estimate.bytes, lower=not one.cut, also=also)
-                is None
-            ):
+            if await book(self._client, VOLUME_SNAPSHOTS, one.seen, one.estimate.bytes, lower=not one.cut, also=also) is None:
                 return False
         return True
-
-    async def tell(self, members: Iterable[GroupMember]) -> None:
-        """All at once, so that they are cut as close together as can be."""
-        await asyncio.gather(*(self._tell(one) for one in members))
-
-    async def _tell(self, member: GroupMember) -> None:
-        if member.snapshot is None or member.estimate is None:
-            return
-        meta = member.snapshot.metadata
-        merge = {"metadata": {"annotations": {CUT: f"{GO}{member.estimate.at}"}}}
-        with contextlib.suppress(NotFound, Conflict):  # gone, or another one of the name: the next look says so
-            await self._client.patch(VOLUME_SNAPSHOTS, meta.name, meta.namespace, merge=merge, uid=meta.uid)
 
     async def give_handle(self, content: VolumeGroupSnapshotContent, member: GroupMember, seen: VolumeSnapshotContent) -> None:
         """Writes on a record what the driver has made of it. The mark of the group first: a record that has a handle and no
@@ -131,8 +110,8 @@ class GroupWriter:
 
     async def give_name(self, group: Meta, member: GroupMember) -> None:
         """The member says whose it is."""
-        if member.snapshot is None:
+        if member.seen is None:
             return
         status = {"status": {"volumeGroupSnapshotName": group.name}}
         with contextlib.suppress(NotFound):
-            await patch_seen(self._client, VOLUME_SNAPSHOTS, member.snapshot, status, subresource="status")
+            await patch_seen(self._client, VOLUME_SNAPSHOTS, member.seen, status, subresource="status")
