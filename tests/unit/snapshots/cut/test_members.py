@@ -191,6 +191,39 @@ async def test_after_two_minutes_estimates_that_are_never_new_together_will_do(w
         assert await world.fresh("a", "b") == [False, False], "it is waited for anew"
 
 
+async def test_the_two_minutes_begin_anew_when_one_has_no_estimate(world: World) -> None:
+    await world.make("a", "b")
+    for claim in "ab":
+        world.measure(claim, "2026-01-01T00:00:05.000000Z")
+    async with world.caches():
+        await world.fresh("a", "b")
+        world.clock.advance(LATE_SECONDS)
+        world.api.remove(CONTENTS, "snapcontent-uid-snap-b")
+        assert await world.fresh("a", "b") == [False, False]
+        world.measure("b", "2026-01-01T00:02:05.000000Z")
+        await world.fresh("a", "b")
+        world.clock.advance(LATE_SECONDS)
+        assert await world.fresh("a", "b") == [False, False]
+
+
+@pytest.mark.parametrize(
+    ("cut", "fresh"),
+    [
+        pytest.param("a", [True, True], id="one that is cut needs no estimate"),
+        pytest.param("ab", [False, False], id="where all are cut nothing is waited for"),
+    ],
+)
+async def test_estimates_of_members_that_are_cut_count_for_nothing(world: World, cut: str, fresh: list[bool]) -> None:
+    await world.make("a", "b")
+    world.measure("b", "2026-01-01T00:00:05.000000Z")
+    for claim in cut:
+        world.api.edit(VOLUME_SNAPSHOTS, f"snap-{claim}", TEAM, merge={"status": {"creationTime": "2026-01-01T00:00:09Z"}})
+    async with world.caches():
+        await world.fresh("a", "b")
+        world.clock.advance(LATE_SECONDS + 1)
+        assert await world.fresh("a", "b") == fresh
+
+
 # --- what is done ----------------------------------------------------------------------------------------------------
 
 
