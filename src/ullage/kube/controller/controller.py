@@ -4,6 +4,7 @@ Level-triggered: `reconcile(key)` is told which object may need it, never what h
 
     returns None          at rest until something changes
     returns Requeue       again after that time at the latest
+    returns Outcome       as it says; its sentence is logged: INFO where something was done, DEBUG where nothing was
     Retryable             again after a backoff that grows with each failure in a row; logged, a Conflict only for debugging
     Terminal              counted and logged; at rest until something changes, or for `after_terminal` seconds
     anything else         a bug: logged with its traceback, then like Retryable
@@ -23,6 +24,8 @@ from ullage.errors import Retryable, Terminal
 from ullage.kube.backoff import Backoff
 from ullage.kube.cache.cache import Cache
 from ullage.kube.cache.indexer import Key, key_of
+from ullage.kube.controller.outcome import Outcome
+from ullage.kube.controller.pace import Pace
 from ullage.kube.controller.queue import Closed, Queue
 from ullage.kube.errors import Conflict
 from ullage.kube.kinds import Kind, Object
@@ -44,7 +47,7 @@ class Requeue:
     after: float
 
 
-Reconcile = Callable[[K], Awaitable[Requeue | None]]
+Reconcile = Callable[[K], Awaitable[Outcome | Requeue | None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +60,7 @@ class Source(Generic[T, K]):
     cache: Cache[T]
     keys: Callable[[T], Iterable[K]]
     when: Callable[[T | None, T | None], bool] = lambda old, new: True
+    forgets_pace: bool = False  # a key whose object goes need not wait: the next object of that name is another one
 
     def affected(self, old: T | None, new: T | None) -> Iterable[K]:
         if not self.when(old, new):
@@ -67,7 +71,7 @@ class Source(Generic[T, K]):
 
 def own(cache: Cache[T]) -> Source[T, Key]:
     """The kind that the controller is about: each object wakes itself."""
-    return Source(cache, lambda obj: (key_of(obj),))
+    return Source(cache, lambda obj: (key_of(obj),), forgets_pace=True)
 
 
 def owned(cache: Cache[T], *, by: Kind[Any]) -> Source[T, Key]:
@@ -96,9 +100,11 @@ class Controller(Generic[K]):
         metrics: Metrics | None = None,
         longest_run: float = LONGEST_RUN,
         after_terminal: float | None = None,
+        pace: float = 0.0,
     ) -> None:
         """`after_terminal` is for those who call somebody whose changes nothing tells of: after so many seconds a key is
-        tried again that was given up."""
+        tried again that was given up. `pace` is the shortest time, in seconds, from a run that did something, as its Outcome
+        says, to the next run of the same key."""
         self.name = name
         self._reconcile = reconcile
         self._sources = tuple(sources)
@@ -106,6 +112,7 @@ class Controller(Generic[K]):
         self._clock = clock or SystemClock()
         self._longest_run = longest_run
         self._after_terminal = after_terminal
+        self._pace: Pace[K] = Pace(pace, clock=self._clock)
         self._stopped = asyncio.Event()
         self._ended = False
         metrics = metrics or Metrics()
@@ -120,6 +127,8 @@ class Controller(Generic[K]):
     def _handler(self, source: Source[T, K]) -> Callable[[T | None, T | None], None]:
         def changed(old: T | None, new: T | None) -> None:
             for key in source.affected(old, new):
+                if source.forgets_pace and new is None:
+                    self._pace.forget(key)
                 self.queue.add(key)
 
         return changed
@@ -181,9 +190,12 @@ class Controller(Generic[K]):
 
     async def _run_once(self, key: K) -> str:
         """One run and what follows from it for the key; how it ended, in a word."""
+        if wait := self._pace.wait(key):  # before the look: a ledger that is written many times a second is read once
+            self.queue.done(key, after=wait)
+            return "requeued"
         try:
             async with asyncio.timeout(self._longest_run):
-                again = await self._reconcile(key)
+                outcome = await self._reconcile(key)
         except asyncio.CancelledError as error:
             if not self._ended:  # nobody cancels us: a call was, such as one whose gRPC channel is closed under it
                 return self._settle(key, Retryable(f"a call was cancelled: {error}" if str(error) else "a call was cancelled"))
@@ -191,8 +203,19 @@ class Controller(Generic[K]):
             raise
         except Exception as error:
             return self._settle(key, error)
-        self.queue.done(key, after=None if again is None else again.after)
-        return "done" if again is None else "requeued"
+        if isinstance(outcome, Outcome):
+            self._tell(key, outcome)
+            if outcome.acted and outcome.paced:
+                self._pace.acted(key)
+        after = None if outcome is None else outcome.after
+        self.queue.done(key, after=after)
+        return "done" if after is None else "requeued"
+
+    def _tell(self, key: K, outcome: Outcome) -> None:
+        level = logging.INFO if outcome.acted else logging.DEBUG
+        if logger.isEnabledFor(level):
+            delay = {} if outcome.after is None else {"delay": outcome.after}
+            logger.log(level, "%s", outcome.sentence, extra={"controller": self.name, "key": str(key), **delay})
 
     def _settle(self, key: K, error: Exception) -> str:
         where = {"controller": self.name, "key": str(key)}
