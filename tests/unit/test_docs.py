@@ -52,5 +52,13 @@ def test_links_lead_somewhere(document: Path) -> None:
     assert broken == []
 
 
+def test_the_example_of_a_controller_is_the_code() -> None:
+    page = (ROOT / "docs/design/controllers.md").read_text()
+    source = (ROOT / "src/ullage/space/controllers/quota_limits.py").read_text()
+    blocks = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    assert len(blocks) == 4
+    assert [block for block in blocks if block not in source] == []
+
+
 def test_the_overview_is_short_enough_to_be_read() -> None:
     assert len((ROOT / "ARCHITECTURE.md").read_text().splitlines()) < 200

@@ -5,22 +5,20 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from ullage.kube.builtin.core import NAMESPACES
 from ullage.kube.controller.controller import Controller
 from ullage.kube.review import Hook
 from ullage.kube.slices import Part, Slice, Wiring, Write
 from ullage.ledger.api import LEDGERS
-from ullage.ledger.api import NAMESPACE as LEDGER_NAMESPACE
 from ullage.ledger.charging.registry import registry_of
 from ullage.ledger.charging.waiting import MOST_WAITING
 from ullage.policies.counts.webhook import room
 from ullage.space.api import HARVESTER_QUOTAS
 from ullage.space.charges import charged_kinds, charging
-from ullage.space.controllers import quota_limits as limits
-from ullage.space.controllers import quota_status as status
 from ullage.space.controllers.follow.controller import Follower, payers_by
 from ullage.space.controllers.follow.lookup import make_lookup
 from ullage.space.controllers.follow.lookup import watches as followed
+from ullage.space.controllers.quota_limits import QuotaLimits
+from ullage.space.controllers.quota_status import QuotaStatus
 from ullage.space.estimate_counts import EstimateCounts
 from ullage.space.lookup import WATCHES
 from ullage.space.metrics import QuotaMetrics
@@ -29,7 +27,6 @@ from ullage.space.routes import ROUTES
 from ullage.space.webhook import quotas as quota_webhook
 from ullage.space.webhook.hooks import make_hooks as charging_hooks
 from ullage.vms.api.backups import VM_BACKUPS
-from ullage.vms.api.machines import VIRTUAL_MACHINES
 from ullage.vms.settings import Settings
 
 
@@ -42,28 +39,14 @@ def make_controllers(wiring: Wiring, *, backups: bool) -> list[Controller[Any]]:
     for kind, evaluator in charged_kinds(backups=backups).items():
         counts.follow(wiring.cache(kind), evaluator.ledger_of)
     lookup = make_lookup(wiring, backups=backups)
-    follower = Follower(wiring.client, lookup, payers_by(lookup, registry_of(wiring).is_limited), clock=wiring.clock)
-    return [*quota_controllers(wiring), follower.controller(metrics=wiring.metrics)]
+    follower = Follower(wiring, lookup, payers_by(lookup, registry_of(wiring).is_limited))
+    return [*quota_controllers(wiring), follower.controller()]
 
 
 def quota_controllers(wiring: Wiring) -> list[Controller[Any]]:
-    quotas, machines = wiring.cache(HARVESTER_QUOTAS), wiring.cache(VIRTUAL_MACHINES)
-    ledgers = wiring.cache(LEDGERS, namespace=LEDGER_NAMESPACE)
-    namespaces = wiring.cache(NAMESPACES)
-    found = limits.LimitCaches(quotas=quotas, ledgers=ledgers, namespaces=namespaces, machines=machines)
-    recorder = wiring.recorder("space")
-    shown = status.QuotaStatus(
-        wiring.client,
-        status.StatusCaches(quotas=quotas, ledgers=ledgers, machines=machines),
-        estimates=wiring.shared(estimate_counts),
-        recorder=recorder,
-        metrics=QuotaMetrics(wiring.metrics.registry),
-        clock=wiring.clock,
-    )
-    return [
-        limits.QuotaLimits(wiring.client, found, recorder=recorder).controller(metrics=wiring.metrics),
-        shown.controller(metrics=wiring.metrics),
-    ]
+    recorder, metrics = wiring.recorder("space"), QuotaMetrics(wiring.metrics.registry)
+    shown = QuotaStatus(wiring, estimates=wiring.shared(estimate_counts), recorder=recorder, metrics=metrics)
+    return [QuotaLimits(wiring, recorder=recorder).controller(), shown.controller()]
 
 
 def estimate_counts(wiring: Wiring) -> EstimateCounts:
@@ -81,10 +64,10 @@ def space(settings: Settings | None = None, *, most_waiting: int = MOST_WAITING)
         shared=charging(backups=backups),
         controllers=Part(
             make=partial(make_controllers, backups=backups),
-            watches=tuple(dict.fromkeys((*limits.WATCHES, *status.WATCHES, *followed(backups=backups)))),
+            watches=tuple(dict.fromkeys((*QuotaLimits.watches(), *QuotaStatus.watches(), *followed(backups=backups)))),
             writes=(
-                *limits.WRITES,
-                *status.WRITES,
+                *QuotaLimits.writes,
+                *QuotaStatus.writes,
                 *(Write(kind, ("get", "patch")) for kind in charged_kinds(backups=backups)),
             ),
             events=True,

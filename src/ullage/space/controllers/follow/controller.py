@@ -10,27 +10,27 @@ import asyncio
 import contextlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from typing import Final
+from typing import Any, Final
 
-from ullage.clock import Clock, SystemClock
 from ullage.kube.cache.indexer import Key
-from ullage.kube.client.client import Client
-from ullage.kube.controller.controller import Controller, Requeue
+from ullage.kube.controller.controller import Source
+from ullage.kube.controller.outcome import Outcome, listed
+from ullage.kube.controller.reconciler import Reconciler, ReconcilerWiring
 from ullage.kube.errors import NotFound
 from ullage.kube.kinds import Meta
-from ullage.kube.metrics import Metrics
 from ullage.ledger.amounts import Cell
 from ullage.ledger.charging.plans import read_plan
 from ullage.ledger.charging.raising import restamp
 from ullage.ledger.charging.stamps import CHARGED_NAMESPACE, ESTIMATED_BY
 from ullage.ledger.charging.waiting import ARRIVED
 from ullage.ledger.keys import ledger_name
-from ullage.space.accounts import payers, vm_cell
+from ullage.space.accounts import bytes_of, payers, vm_cell
 from ullage.space.controllers.follow.facts import Facts, Payers
 from ullage.space.controllers.follow.lookup import Lookup
 from ullage.space.controllers.follow.model import Change, Cut, SnapshotSide, ordered
 from ullage.space.controllers.follow.payers import ByBackup, payer_of, wanted, wanted_of_backup
 from ullage.space.controllers.follow.targets import BACKUP, VOLUME, Target, Targets
+from ullage.space.quota import spelled
 from ullage.vms.api.backups import VirtualMachineBackup
 
 # Which virtual machines pay for the snapshots of a claim, as things are now.
@@ -48,25 +48,26 @@ def payers_by(lookup: Lookup, is_limited: Callable[[str, Cell], bool]) -> Payers
     return found
 
 
-NAME: Final = "follow"
 AT_ONCE: Final = 16  # writes that are on their way: a disk that is plugged elsewhere changes all its snapshots
 SOON: Final = 1.0  # seconds in which other controllers have written a snapshot that they are about to write
 
 
-class Follower:
-    def __init__(self, client: Client, lookup: Lookup, payers: Payers, *, clock: Clock | None = None) -> None:
-        self._client = client
-        self._clock = clock or SystemClock()
+class Follower(Reconciler[Target]):
+    name = "follow"
+    workers = 8
+
+    def __init__(self, wiring: ReconcilerWiring, lookup: Lookup, payers: Payers) -> None:
+        super().__init__(wiring)
         self._lookup = lookup
-        self._facts = Facts(client, lookup, payers)
+        self._facts = Facts(self.client, lookup, payers)
         self._targets = Targets(lookup, self._facts)
         self._writing = asyncio.Semaphore(AT_ONCE)
         self._since: dict[Target, dict[str, float]] = {}  # when each that is left alone was first seen so, by uid
 
-    def controller(self, *, workers: int = 8, metrics: Metrics | None = None) -> Controller[Target]:
-        return Controller(NAME, self._targets.sources(), self.reconcile, workers=workers, metrics=metrics)
+    def sources(self) -> list[Source[Any, Target]]:
+        return self._targets.sources()
 
-    async def reconcile(self, target: Target) -> Requeue | None:
+    async def reconcile(self, target: Target) -> Outcome:
         own = await self._cuts(target)
         backups = self._backups(target, own)
         others = await self._cuts_of_backups(backups, but=target)
@@ -77,9 +78,11 @@ class Follower:
         kept = {one.bearer.uid for one in elsewhere} - {one.bearer.uid for one in changes}
         alone, seconds = self._left_alone(target, own)
         plan = ordered({one.bearer.uid: one for one in (*elsewhere, *changes)}.values())
-        written = await self._write(plan.raises, {})
-        await self._write([one for one in plan.lowers if one.bearer.uid not in kept | alone], written)
-        return Requeue(seconds) if seconds else None
+        lowers = [one for one in plan.lowers if one.bearer.uid not in kept | alone]
+        written = await self._write(lowers, await self._write(plan.raises, {}))
+        stamped = {one.bearer.uid: one for one in (*plan.raises, *lowers) if one.bearer.uid in written}
+        done = (f"stamps written: {listed(map(_takes, stamped.values()))}",) if stamped else ()
+        return Outcome(_object_of(target), done, after=seconds or None)
 
     def _left_alone(self, target: Target, cuts: Iterable[Cut]) -> tuple[set[str], float]:
         """Returns the snapshots that are not lowered now, and the seconds until they are, unless something changes before.
@@ -87,7 +90,7 @@ class Follower:
         One whose record is gone is about to go, and its charge with it. One that is cut and does not say so is about to be
         written: two writes at the same moment meet, and one of them is refused."""
         uids = {one.bearer.uid for cut in cuts if target.what != VOLUME for one in _about_to_change(cut)}
-        now, before = self._clock.monotonic(), self._since.pop(target, {})
+        now, before = self.clock.monotonic(), self._since.pop(target, {})
         if not uids:
             return uids, 0.0
         since = self._since[target] = {uid: before.get(uid, now) for uid in uids}
@@ -149,13 +152,23 @@ class Follower:
                 also |= ARRIVED
             async with self._writing:
                 with contextlib.suppress(NotFound):  # it went meanwhile, and the caches will say so
-                    found = await restamp(self._client, change.bearer.kind, meta, change.stamp, also=also)
+                    found = await restamp(self.client, change.bearer.kind, meta, change.stamp, also=also)
                     done[change.bearer.uid] = found.metadata
 
         async with asyncio.TaskGroup() as group:
             for change in changes:
                 group.create_task(write(change))
         return done
+
+
+def _object_of(target: Target) -> str:
+    """The target in the words of the log: `snapshot team-a/nightly`."""
+    return str(target if target.what in (VOLUME, BACKUP) else target._replace(what="snapshot"))
+
+
+def _takes(change: Change) -> str:
+    """What the log says of a stamp: `VolumeSnapshot nightly takes 10Gi`."""
+    return f"{change.bearer.kind.kind} {change.bearer.meta.name} takes {spelled(bytes_of(change.stamp))}"
 
 
 def _about_to_change(cut: Cut) -> Iterator[SnapshotSide]:

@@ -160,5 +160,5 @@ class FollowCluster(EngineCluster):
 
     def _controllers(self, wiring: Wiring) -> list[Controller[Any]]:
         lookup = make_lookup(wiring, backups=True)
-        follower = Follower(wiring.client, lookup, payers_by(lookup, lambda ledger, cell: False))
+        follower = Follower(wiring, lookup, payers_by(lookup, lambda ledger, cell: False))
         return [*super()._controllers(wiring), follower.controller()]

@@ -86,7 +86,7 @@ async def cost(count: int, driver: str, target: Target, calls: Counter[str]) -> 
 
     def make(given: Wiring) -> list[Any]:
         lookup = make_lookup(given, backups=True)
-        made.append(Follower(given.client, lookup, payers_by(lookup, lambda ledger, cell: False)))
+        made.append(Follower(given, lookup, payers_by(lookup, lambda ledger, cell: False)))
         return []
 
     wiring.made(Part(make=make, watches=watches(backups=True)))

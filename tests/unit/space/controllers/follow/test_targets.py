@@ -52,7 +52,7 @@ async def following(api: MemoryApi) -> AsyncIterator[Controller[Any]]:
 
     def make(given: Wiring) -> list[Controller[Any]]:
         lookup = make_lookup(given, backups=False)
-        return [Follower(given.client, lookup, payers_by(lookup, lambda ledger, cell: False)).controller()]
+        return [Follower(given, lookup, payers_by(lookup, lambda ledger, cell: False)).controller()]
 
     [controller] = wiring.made(Part(make=make, watches=watches(backups=False)))
     tasks = [asyncio.create_task(one.run()) for one in wiring.caches]
@@ -119,6 +119,17 @@ async def test_what_a_snapshot_of_any_driver_takes(size: str, takes: int) -> Non
     taken(api, size=size)
     async with following(api):
         await holds(lambda: stamp(api, GA.snapshots, "snap", TEAM) == str(stamp_for(takes)))
+
+
+async def test_what_was_stamped_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", logger="ullage.kube.controller.controller")
+    api = MemoryApi()
+    taken(api, size=str(2**30))
+    async with following(api) as controller:
+        await holds(lambda: stamp(api, GA.snapshots, "snap", TEAM) == str(stamp_for(2**30)))
+        await asyncio.wait_for(controller.queue.drained(), 10)
+    said = [one.getMessage() for one in caplog.records if "key" in vars(one)]
+    assert said == ["snapshot team/snap: stamps written: VolumeSnapshot snap takes 1Gi"]
 
 
 async def test_a_record_that_stays_is_booked_before_its_snapshot_takes_nothing() -> None:

@@ -23,8 +23,8 @@ from ullage.ledger.api import NAMESPACE as LEDGER_NAMESPACE
 from ullage.ledger.book import Book, Observed
 from ullage.ledger.codec import book_of, status_of
 from ullage.space.api import HARVESTER_QUOTAS, NAME, ResourceQuota
-from ullage.space.controllers import quota_limits as limits
-from ullage.space.controllers import quota_status as status
+from ullage.space.controllers.quota_limits import QuotaLimits
+from ullage.space.controllers.quota_status import QuotaStatus
 from ullage.space.estimate_counts import EstimateCounts
 from ullage.space.metrics import QuotaMetrics
 from ullage.vms.api.machines import VIRTUAL_MACHINES
@@ -145,17 +145,8 @@ class QuotaScene:
                     task.cancel()
 
     def _controllers(self, wiring: Wiring) -> list[Controller[Any]]:
-        quotas, machines, ledgers = wiring.cache(HARVESTER_QUOTAS), wiring.cache(VIRTUAL_MACHINES), wiring.cache(LEDGERS)
-        found = limits.LimitCaches(quotas=quotas, ledgers=ledgers, namespaces=wiring.cache(NAMESPACES), machines=machines)
-        shown = status.QuotaStatus(
-            wiring.client,
-            status.StatusCaches(quotas=quotas, ledgers=ledgers, machines=machines),
-            estimates=self.estimates,
-            recorder=self.told,
-            metrics=self.metrics,
-            clock=self.clock,
-        )
-        return [limits.QuotaLimits(wiring.client, found, recorder=self.told).controller(), shown.controller()]
+        shown = QuotaStatus(wiring, estimates=self.estimates, recorder=self.told, metrics=self.metrics)
+        return [QuotaLimits(wiring, recorder=self.told).controller(), shown.controller()]
 
     async def until(self, condition: Callable[[], bool], seconds: float = 30.0) -> None:
         async with asyncio.timeout(seconds):

@@ -251,6 +251,25 @@ async def test_a_vm_that_only_the_cache_has_lost_keeps_its_limit(scene: QuotaSce
 
 
 @simulated
+async def test_a_vm_that_the_api_still_shows_is_looked_up_again(scene: QuotaScene) -> None:
+    """No event tells the controller when the API stops showing it: the cache has lost it already."""
+    scene.quota(None, {"db": 5}, status={"knownVMs": {"db": {"uid": "u-1", "limit": 5}}})
+    find, shown = scene.api.find, True
+
+    async def live(kind: object, name: str, namespace: str = "") -> object:
+        if kind is VIRTUAL_MACHINES and shown:
+            return VIRTUAL_MACHINES.type(metadata=VIRTUAL_MACHINES.type().metadata.__class__(name=name, uid="u-1"))
+        return await find(kind, name, namespace)  # type: ignore[arg-type]
+
+    scene.api.find = live  # type: ignore[method-assign]
+    async with scene.running(LIMITS):
+        await scene.quiet()
+        assert scene.vm_limits() == {"db": 5}
+        shown = False
+        await scene.until(lambda: scene.vm_limits() == {}, seconds=3.0)
+
+
+@simulated
 async def test_where_the_definition_has_no_place_for_it_vms_are_remembered_all_the_same(scene: QuotaScene) -> None:
     scene.api.drops = ("knownVMs",)
     scene.machine("db")
