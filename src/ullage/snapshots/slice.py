@@ -22,9 +22,7 @@ from ullage.kube.events.recorder import Recorder
 from ullage.kube.kinds import Kind
 from ullage.kube.review import Hook
 from ullage.kube.slices import Grant, Part, Slice, Wiring, Write
-from ullage.snapshots import guard
-from ullage.snapshots import webhook as deletion
-from ullage.snapshots import webhook as hooks
+from ullage.snapshots import guard, webhook
 from ullage.snapshots.api.ga.translation import GA
 from ullage.snapshots.api.prototype.translation import PROTOTYPE
 from ullage.snapshots.backends.base import Backend
@@ -114,11 +112,11 @@ def snapshots(options: Options | None = None) -> Slice:
 def _hooks(options: Options) -> Part[Hook]:
     """Where Longhorn runs, nothing but a warning stands between a claim and its snapshots."""
     if not options.foreign_longhorn:
-        return Part(make=hooks.make_hooks)
+        return Part(make=webhook.make_hooks)
     return Part(
-        make=lambda wiring: [*hooks.make_hooks(wiring), deletion.make_hook(wiring)],
+        make=lambda wiring: [*webhook.make_hooks(wiring), webhook.make_hook(wiring)],
         watches=tuple(dialect.records for dialect in DIALECTS),
-        writes=deletion.WRITES,
+        writes=webhook.WRITES,
     )
 
 

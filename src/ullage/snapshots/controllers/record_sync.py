@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from ullage.clock import Clock, SystemClock
-from ullage.engines.handles import DRIVER as ENGINES
 from ullage.engines.handles import DRIVER as LONGHORN
 from ullage.errors import NotNow, Retryable, Terminal
 from ullage.kube.backoff import Backoff
@@ -399,7 +398,7 @@ class RecordSyncer:
             if not others:
                 await backend.delete(record.handle, secrets=creation.secrets)
             # An engine has only marked it, perhaps: its bytes go to the snapshot that was taken after it.
-            gone = not others and record.driver != ENGINES
+            gone = not others and record.driver != LONGHORN
             return await self._writer.release(lookup, obj, deleted=gone, kept_by=others)
         if step is Step.UNDO:
             # A driver may have to make it once more to find it. If the record is gone by now, nothing would tell of that.

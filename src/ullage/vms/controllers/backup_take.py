@@ -36,7 +36,6 @@ from ullage.vms.api.backups import VM_BACKUPS, BackupStatus, VirtualMachineBacku
 from ullage.vms.api.machines import WHOLE_VIRTUAL_MACHINES, VirtualMachine
 from ullage.vms.claims import claims_of
 from ullage.vms.controllers import backup_take_members as cutting
-from ullage.vms.controllers import backup_take_rules as planning
 from ullage.vms.controllers import backup_take_rules as rules
 from ullage.vms.controllers.backup_take_members import BackupMember
 from ullage.vms.lookup import MachineLookup
@@ -128,9 +127,9 @@ class BackupController:
         machine = await self._client.find(WHOLE_VIRTUAL_MACHINES, name, namespace)
         names = claims_of(machine.partly) if machine is not None else ()
         contexts = {claim: await self._context(namespace, claim) for claim in names}
-        plan = planning.plan_of(backup, machine, self._machines.instance(namespace, name), contexts)
+        plan = rules.plan_of(backup, machine, self._machines.instance(namespace, name), contexts)
         if isinstance(plan, Problem):
-            if plan.reason not in planning.AWAITED:
+            if plan.reason not in rules.AWAITED:
                 return await self._fail(backup, plan)
             await self._write(backup, rules.waiting(backup, plan, self._clock.now()))
             return None
@@ -138,7 +137,7 @@ class BackupController:
             backup = await self._replan(backup, plan)
         except NoRoom as error:
             before = read_plan(backup.metadata)
-            amounts = planning.replanned(before, plan.volume_backups) or before
+            amounts = rules.replanned(before, plan.volume_backups) or before
             return await self._fail(backup, cutting.refusal(amounts, str(error), before=before))
         self._recorder.record(
             VM_BACKUPS, backup, PLANNED_EVENT, note=f"{len(plan.volume_backups)} volumes are to be cut together."
@@ -158,7 +157,7 @@ class BackupController:
 
     async def _replan(self, backup: VirtualMachineBackup, plan: BackupStatus) -> VirtualMachineBackup:
         """Claims may have come and gone between the admission and now: what is made is what is paid for."""
-        amounts = planning.replanned(read_plan(backup.metadata), plan.volume_backups)
+        amounts = rules.replanned(read_plan(backup.metadata), plan.volume_backups)
         return backup if amounts is None else await self._book(backup, amounts)
 
     # --- going on ---

@@ -43,8 +43,6 @@ from ullage.vms.api.machines import (
 )
 from ullage.vms.api.restores import VM_RESTORES, RestoreStatus, VirtualMachineRestore, VolumeRestore
 from ullage.vms.claims import claims_of
-from ullage.vms.controllers import restore_perform_rules as machine_spec
-from ullage.vms.controllers import restore_perform_rules as new_claim
 from ullage.vms.controllers import restore_perform_rules as rules
 from ullage.vms.eligibility import RestoreFacts, review_restore
 from ullage.vms.lookup import BY_TARGET, MachineLookup
@@ -130,7 +128,7 @@ class RestoreController:
     async def _perform(self, restore: VirtualMachineRestore) -> Requeue | None:
         namespace = restore.metadata.namespace
         machine = await self._client.find(WHOLE_VIRTUAL_MACHINES, restore.spec.target.name, namespace)
-        if machine is not None and machine_spec.is_switched(machine, restore):
+        if machine is not None and rules.is_switched(machine, restore):
             return await self._finish(restore, machine)
         backup = await self._client.find(VM_BACKUPS, restore.spec.virtual_machine_backup_name, namespace)
         if restore.status.target_uid is UNSET:
@@ -157,7 +155,7 @@ class RestoreController:
         volumes = backup.status.volume_backups if backup is not None else ()
         status = replace(
             restore.status,
-            restores=tuple(new_claim.planned(restore, one) for one in volumes),
+            restores=tuple(rules.planned(restore, one) for one in volumes),
             target_uid=machine.metadata.uid if machine is not None else "",
         )
         self._recorder.record(VM_RESTORES, restore, STARTED_EVENT, note=f"{len(volumes)} volumes are to be restored.")
@@ -172,7 +170,7 @@ class RestoreController:
         """Makes the claim of a volume where it is missing; whether it is filled."""
         claim = await self._claim(restore, volume)
         storage_class = self._volumes.classes.get(Key("", claim.spec.storage_class_name or ""))
-        if new_claim.is_filled(claim, storage_class):
+        if rules.is_filled(claim, storage_class):
             return True
         name = volume.volume_backup_name
         if await self._client.find(VOLUME_SNAPSHOTS, name, restore.metadata.namespace) is None:
@@ -183,12 +181,12 @@ class RestoreController:
         namespace, name = restore.metadata.namespace, volume.persistent_volume_claim.metadata.name
         found = self._volumes.claims.get(Key(namespace, name)) or await self._client.find(CLAIMS, name, namespace)
         if found is None:
-            wanted = msgspec.convert(new_claim.new_claim(restore, volume), PersistentVolumeClaim)
+            wanted = msgspec.convert(rules.new_claim(restore, volume), PersistentVolumeClaim)
             try:
                 found = await self._client.create(CLAIMS, wanted)
             except (Forbidden, Invalid) as error:
                 raise RestoreFailed("ClaimRefused", f"volume {volume.volume_name}: claim {name}: {error.message}") from error
-        if not new_claim.is_made_by(found, restore):
+        if not rules.is_made_by(found, restore):
             message = f"volume {volume.volume_name}: claim {name} exists already, and is not of this restore"
             raise RestoreFailed("ClaimNameTaken", message)
         return found
@@ -207,10 +205,10 @@ class RestoreController:
         if restore.spec.new_vm:
             if machine is not None:
                 raise RestoreFailed("TargetExists", f"VM {where} exists already, and is not of this restore")
-            return await self._make(restore, machine_spec.new_machine(restore, source, claims))
+            return await self._make(restore, rules.new_machine(restore, source, claims))
         if machine is None or is_deleting(machine.metadata) or machine.metadata.uid != restore.status.target_uid:
             raise RestoreFailed("TargetMissing", f"VM {where} is gone, or is another one by now")
-        return await self._bring_back(restore, machine, machine_spec.change_in_place(restore, machine, source, claims))
+        return await self._bring_back(restore, machine, rules.change_in_place(restore, machine, source, claims))
 
     async def _make(self, restore: VirtualMachineRestore, machine: WholeMachine) -> Requeue | None:
         try:
@@ -228,10 +226,10 @@ class RestoreController:
         try:
             return await self._client.create(WHOLE_VIRTUAL_MACHINES, machine)
         except Forbidden as error:
-            why = rules.want_of_room(error.message) if machine_spec.runs(machine) else ""
+            why = rules.want_of_room(error.message) if rules.runs(machine) else ""
             if not why:
                 raise
-            made = await self._client.create(WHOLE_VIRTUAL_MACHINES, machine_spec.halted(machine, why))
+            made = await self._client.create(WHOLE_VIRTUAL_MACHINES, rules.halted(machine, why))
             self._recorder.record(VIRTUAL_MACHINES, made, NO_ROOM_EVENT, note=f"Made with run strategy Halted: {why}")
             return made
 
@@ -312,14 +310,14 @@ class RestoreController:
             return None
         namespace = restore.metadata.namespace
         machine = await self._client.find(WHOLE_VIRTUAL_MACHINES, restore.spec.target.name, namespace)
-        switched = machine is not None and machine_spec.is_switched(machine, restore)
+        switched = machine is not None and rules.is_switched(machine, restore)
         for name in rules.volumes_by_claim(restore.status):
             await (self._give_away(restore, name) if switched else self._delete_new(restore, name))
         return await self._let_go(restore)
 
     async def _delete_new(self, restore: VirtualMachineRestore, name: str) -> None:
         claim = await self._client.find(CLAIMS, name, restore.metadata.namespace)
-        if claim is not None and new_claim.is_made_by(claim, restore) and not is_deleting(claim.metadata):
+        if claim is not None and rules.is_made_by(claim, restore) and not is_deleting(claim.metadata):
             with contextlib.suppress(NotFound, Conflict):
                 await self._client.delete(CLAIMS, name, restore.metadata.namespace, uid=claim.metadata.uid)
 

@@ -29,7 +29,6 @@ from ullage.policies.cut_hooks.api import hooks_of
 from ullage.policies.cut_hooks.interface import CutHooks, HooksFailed, HooksWaiting, holder_of
 from ullage.policies.groups.api import GROUP_CONTENTS, GROUPS, VolumeGroupSnapshot, VolumeGroupSnapshotContent
 from ullage.policies.groups.controllers import group_take_rules as rules
-from ullage.policies.groups.controllers import group_take_rules as statuses
 from ullage.policies.groups.controllers.group_take_gathering import Gatherer
 from ullage.policies.groups.controllers.group_take_members import GroupMember
 from ullage.policies.groups.controllers.group_take_rules import GroupPlan, new_content
@@ -176,12 +175,12 @@ class GroupController:
             return Requeue(1.0)  # the cache will show it
         note = f"Snapshots of {len(plan.volumes)} volumes of {plan.driver} are to be taken together."
         self._recorder.record(GROUPS, group, STARTED_EVENT, note=note)
-        await self._writer.status(group, statuses.waiting(group.status, content.metadata.name, None, self._clock.now()))
+        await self._writer.status(group, rules.waiting(group.status, content.metadata.name, None, self._clock.now()))
         return None
 
     async def _wait(self, group: VolumeGroupSnapshot, problem: Problem | None, content: str = "") -> Requeue | None:
         """Says what it waits for. Classes and volumes may come at any time."""
-        await self._writer.status(group, statuses.waiting(group.status, content, problem, self._clock.now()))
+        await self._writer.status(group, rules.waiting(group.status, content, problem, self._clock.now()))
         return Requeue(RETRY_SECONDS)
 
     # --- going on ---
@@ -196,7 +195,7 @@ class GroupController:
         content = await self._writer.annotate(content, self._gather.adopted(content, volumes))
         members = await self._gather.members(group, content, volumes)
         if done:
-            await self._writer.status(group, statuses.standing(group.status, members, self._clock.now()))
+            await self._writer.status(group, rules.standing(group.status, members, self._clock.now()))
             await self._hooks.leave(holder_of(GROUPS, group))
             return None
         step = rules.next_step(content, members, now=self._clock.now())
@@ -231,7 +230,7 @@ class GroupController:
             if isinstance(body, Problem):
                 return await self._fail(group, content, Problem(body.reason, f"claim {one.claim}: {body.message}"))
             await self._writer.create_record(body)
-        await self._writer.status(group, statuses.waiting(group.status, content.metadata.name, None, self._clock.now()))
+        await self._writer.status(group, rules.waiting(group.status, content.metadata.name, None, self._clock.now()))
         return Requeue(1.0)
 
     async def _release(
@@ -282,12 +281,12 @@ class GroupController:
         for one in unnamed:
             await self._writer.give_name(group.metadata, one)
         if not rules.is_by_driver(content):
-            content = await self._writer.content_status(content, statuses.content_of_members(content, members))
+            content = await self._writer.content_status(content, rules.content_of_members(content, members))
         content = await self._writer.annotate(content, {PHASE: None})
         if keeps_data(content):  # from now on: whoever deletes the group before all of them say so writes it himself
             for one in members:
                 await keep_data(self._client, one.record.meta.name if one.record is not None else "")
-        await self._writer.status(group, statuses.completed(group.status, content, self._clock.now()))
+        await self._writer.status(group, rules.completed(group.status, content, self._clock.now()))
         self._gather.forget(group.metadata)
         self._recorder.record(GROUPS, group, READY_EVENT, note=f"{len(members)} volumes can be restored.")
         if apart := rules.apart_text(members):
@@ -299,7 +298,7 @@ class GroupController:
     async def _fail(self, group: VolumeGroupSnapshot, content: VolumeGroupSnapshotContent, problem: Problem) -> Requeue | None:
         """Why stands on the group before the first member goes."""
         name = content.metadata.name
-        group = await self._writer.status(group, statuses.failed(group.status, name, problem, self._clock.now()))
+        group = await self._writer.status(group, rules.failed(group.status, name, problem, self._clock.now()))
         await self._writer.annotate(content, {PHASE: FAILED})
         await self._hooks.leave(holder_of(GROUPS, group))
         self._recorder.record(GROUPS, group, FAILED_EVENT, note=f"{problem.reason}: {problem.message}")
